@@ -143,7 +143,7 @@ struct pool_pick {
     /* Report to the worker about the class's homes (policy adaptive), if one of these is set. */
     bool passing;             /* the worker is not a home of the class */
     enum home_kind home;      /* how the worker has become a home; HOME_USED: it was one before */
-    struct worker *home_from; /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
+    struct worker *home_from; /* HOME_REASSIGN; counted reference, pool_put drops it; else NULL */
     struct list node_;        /* pool's: the worker's requests in flight, oldest first */
     atomic_bool answered;   /* set by the caller at any time: the response headers were received */
     struct pool_hand hand_; /* pool's: its policy's */
@@ -237,8 +237,8 @@ void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t s
 struct pool_home {
     struct slice cls;
     enum home_kind kind;
-    struct worker *from;    /* of HOME_MOVE; borrowed; NULL: not known here, or not yet */
-    struct slice from_name; /* of HOME_MOVE: the worker_name of FROM */
+    struct worker *from;    /* of HOME_REASSIGN; borrowed; NULL: not known here, or not yet */
+    struct slice from_name; /* of HOME_REASSIGN: the worker_name of FROM */
     uint64_t since_us, used_us;
     double rate; /* recent work, in units of one worker's full time */
 };

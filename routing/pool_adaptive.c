@@ -139,10 +139,10 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
     static const char *const no_home[HOMES_REASONS] = {
         [HOMES_NEW] = "more load, or more work in flight, than the new home",
         [HOMES_WARM] = "not the best at the class by the published resumes",
-        [HOMES_COPY] = "no home, and more load or work in flight than the new one",
-        [HOMES_MOVE] = "no home, and more load or work in flight than the new home",
-        [HOMES_DRAW] = "no home, and more load than the new home",
-        [HOMES_DETOUR] = "no home, and more load or work in flight than the selected worker",
+        [HOMES_REPLICATE] = "no home, and more load or work in flight than the new one",
+        [HOMES_REASSIGN] = "no home, and more load or work in flight than the new home",
+        [HOMES_REBALANCE] = "no home, and more load than the new home",
+        [HOMES_OVERFLOW] = "no home, and more load or work in flight than the selected worker",
     };
     static const char *const moved[HOMES_CAUSES] = {
         [HOMES_SLOW] = "a home that the class is moved from: it is slow because of other classes",
@@ -151,9 +151,9 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
     };
     static const char *const left[HOMES_REASONS] = {
         [HOMES_HOME] = "a home with more work in flight, or not selected among equals",
-        [HOMES_COPY] = "a home: waiting there costs more than one more home",
-        [HOMES_DRAW] = "a home that the class is rebalanced from: it has much more load",
-        [HOMES_DETOUR] = "a home, busy with other classes while half of the workers are idle",
+        [HOMES_REPLICATE] = "a home: waiting there costs more than one more home",
+        [HOMES_REBALANCE] = "a home that the class is rebalanced from: it has much more load",
+        [HOMES_OVERFLOW] = "a home, busy with other classes while half of the workers are idle",
     };
 
     const struct homes_choice *c = &plan->choice;
@@ -178,11 +178,11 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
     if (x->refused)
         return "a home that is not eligible now: tried before, just rejected a request, or has no "
                "process";
-    if (c->reason == HOMES_MOVE)
+    if (c->reason == HOMES_REASSIGN)
         return x->worker == c->from
                    ? moved[c->cause]
                    : "a home with more work in flight than the one that the class is moved from";
-    if (c->reason == HOMES_DRAW && x->worker != c->from)
+    if (c->reason == HOMES_REBALANCE && x->worker != c->from)
         return "a home with less load than the one that the class is rebalanced from";
     return left[c->reason];
 }
@@ -200,7 +200,7 @@ static void explain_steps(const struct homes_plan *plan, const struct homes_evid
         [HOMES_UNSERVED] = ("the best of them; the class is moved there, because its home has "
                             "served none of its requests"),
     };
-    static const char drawn[] =
+    static const char rebalanced[] =
         "the least loaded of them, far below a home: the class is rebalanced to it";
     const struct homes_choice *c = &plan->choice;
     bool may_add = s->price_us <= s->patience_us && c->homes < c->homes_max && s->owned;
@@ -226,8 +226,9 @@ static void explain_steps(const struct homes_plan *plan, const struct homes_evid
     pool_explain_step(e, "others with less work in flight than the home", others, saving);
     pool_explain_step(e, "others where a further home would pay off", others, paying);
     pool_explain_step(e, "others that save more than the tolerated wait", others, ways_out);
-    if (c->reason == HOMES_MOVE || c->reason == HOMES_DRAW)
-        pool_explain_step(e, c->reason == HOMES_MOVE ? causes[c->cause] : drawn, others, 1);
+    if (c->reason == HOMES_REASSIGN || c->reason == HOMES_REBALANCE)
+        pool_explain_step(e, c->reason == HOMES_REASSIGN ? causes[c->cause] : rebalanced, others,
+                          1);
 }
 
 static noinline_ void adaptive_explain(const struct pool *p, const struct pool_question *q,
@@ -261,9 +262,10 @@ static noinline_ void adaptive_explain(const struct pool *p, const struct pool_q
 static void adaptive_choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     static const enum pick_reason reasons[HOMES_REASONS] = {
-        [HOMES_HOME] = PICK_HOME,     [HOMES_NEW] = PICK_NEW,   [HOMES_WARM] = PICK_WARM,
-        [HOMES_COPY] = PICK_COPY,     [HOMES_MOVE] = PICK_MOVE, [HOMES_DRAW] = PICK_DRAW,
-        [HOMES_DETOUR] = PICK_DETOUR,
+        [HOMES_HOME] = PICK_HOME,         [HOMES_NEW] = PICK_NEW,
+        [HOMES_WARM] = PICK_WARM,         [HOMES_REPLICATE] = PICK_REPLICATE,
+        [HOMES_REASSIGN] = PICK_REASSIGN, [HOMES_REBALANCE] = PICK_REBALANCE,
+        [HOMES_OVERFLOW] = PICK_OVERFLOW,
     };
     struct adaptive *a = state_of(p);
     struct homes_request r = {.cls = q->request->cls,
@@ -274,7 +276,7 @@ static void adaptive_choose(struct pool *p, const struct pool_question *q, struc
 
     homes_plan(a->homes, &r, &a->plan);
     out->worker = a->plan.worker != NULL ? homes_worker_context(a->plan.worker) : q->front;
-    out->reason = a->plan.worker != NULL ? reasons[a->plan.choice.reason] : PICK_DETOUR;
+    out->reason = a->plan.worker != NULL ? reasons[a->plan.choice.reason] : PICK_OVERFLOW;
     if (q->explain != NULL)
         adaptive_explain(p, q, &r, &a->plan);
 }

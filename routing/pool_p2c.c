@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The power of two choices: of two workers drawn at random the one with less work in flight.
+ * The power of two choices: of two randomly chosen workers the one with less work in flight.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (IEEE TPDS 12, 2001).
  * Where it counts requests, this counts the seconds that they are expected to take, so that one
  * long request weighs as much as it occupies a worker: moving averages, per class and over all, of
  * what this load balancer has measured. Requests of other load balancers count as the average
  * request.
  *
- * The eligible workers are also stored in an array, from which one is drawn in constant time; a
- * worker that leaves is replaced by the last. If the drawn worker may not be chosen, the next one
- * in the array is used.
+ * The eligible workers are also stored in an array, from which one is chosen at random in constant
+ * time; a worker that leaves is replaced by the last. If the random worker may not be used, the
+ * next one in the array is used.
  */
 #include <stdlib.h>
 
@@ -169,7 +169,7 @@ static void p2c_choose(struct pool *p, const struct pool_question *q, struct poo
         b = first_from(s, q, k < i ? k : k + 1, a);
     }
     out->worker = b != NULL && work_s(s, q, b) < work_s(s, q, a) ? b : a;
-    out->reason = PICK_DRAWN;
+    out->reason = PICK_RANDOM_CHOICE;
     out->flags = random;
     if (q->explain == NULL)
         return;

@@ -160,7 +160,7 @@ const struct pool_rule pool_rule_classless = {.choose = choose_least};
 static void choose_next(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     out->worker = q->front;
-    out->reason = PICK_TURN;
+    out->reason = PICK_ROUND_ROBIN;
     if (q->explain == NULL)
         return;
     pool_explain_candidate(q->explain, q->front, 0, 0, NULL);

@@ -98,7 +98,7 @@ static void policy_choose(struct pool *p, const struct pool_question *q, struct 
     if (out->worker != NULL) {
         out->reason = PICK_SKILLED;
     } else {
-        out->reason = out->skipped != 0 ? PICK_SPILL : PICK_UNSKILLED;
+        out->reason = out->skipped != 0 ? PICK_OVERFLOW : PICK_UNSKILLED;
         out->worker = q->front;
     }
     if (q->explain != NULL)

@@ -415,7 +415,7 @@ static void publish_homes(struct world *w)
             uint64_t k;
 
             (void)slice_cut(&number, NAME[0]);
-            if (r->kind == HOME_MOVE && parse_u64(number, w->options.workers - 1, &k) &&
+            if (r->kind == HOME_REASSIGN && parse_u64(number, w->options.workers - 1, &k) &&
                 w->members[k].up)
                 from = &w->members[k];
             for (unsigned b = 0; b < w->options.balancers; ++b) {

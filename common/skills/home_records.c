@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const kinds[HOME_KINDS] = {"used", "new", "copy", "move"};
+static const char *const kinds[HOME_KINDS] = {"used", "new", "replicate", "reassign"};
 
 /* Returns HOME_KINDS if TEXT is not the name of a kind. */
 static enum home_kind kind_find(struct slice text)
@@ -86,7 +86,7 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
         r->since_us = now_us;
         r->kind = kind;
         free(r->from);
-        r->from = kind == HOME_MOVE ? xasprintf("%.*s", (int)from.len, from.p) : NULL;
+        r->from = kind == HOME_REASSIGN ? xasprintf("%.*s", (int)from.len, from.p) : NULL;
     }
     r->used_us = now_us;
     mark_changed(h, r);
@@ -135,7 +135,7 @@ bool home_records_decided(const struct home_records *h, uint64_t cursor)
 /* ---- lines ---- */
 
 /*
- *     {"v":1,"homes":{"shop.example":[5210,12,"move","127.0.0.1:9001",0.034]}}
+ *     {"v":1,"homes":{"shop.example":[5210,12,"reassign","127.0.0.1:9001",0.034]}}
  */
 
 enum { FORMAT_VERSION = 1, MEMBERS = 5, RATE_MAX = 1000000 };
@@ -197,7 +197,7 @@ static enum err read_row(struct slice cls, const json_t *v, struct home_row *out
     if (out->kind == HOME_KINDS)
         return records_reject(why, ERR_RANGE, "unknown kind");
     out->from = json_slice(from);
-    if (out->kind == HOME_MOVE ? !is_name(out->from) : out->from.len != 0)
+    if (out->kind == HOME_REASSIGN ? !is_name(out->from) : out->from.len != 0)
         return records_reject(why, ERR_SYNTAX, "invalid origin of a move");
     out->rate = json_number_value(rate);
     if (!json_is_number(rate) || !(out->rate >= 0) || out->rate > RATE_MAX)
@@ -271,33 +271,33 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
 
 /* ---- with a request ---- */
 
-static const char move_from[] = "move; from=";
+static const char reassign_from[] = "reassign; from=";
 
 void home_report_print(const struct home_report *t, struct text *out)
 {
     if (t->passing)
         text_add(out, SLICE_LIT("passing"));
-    else if (t->kind == HOME_MOVE)
-        text_addf(out, "%s%.*s", move_from, (int)t->from.len, t->from.p);
+    else if (t->kind == HOME_REASSIGN)
+        text_addf(out, "%s%.*s", reassign_from, (int)t->from.len, t->from.p);
     else
         text_add(out, slice_of(kinds[t->kind]));
 }
 
 enum err home_report_parse(struct slice value, struct home_report *out)
 {
-    size_t n = sizeof(move_from) - 1;
+    size_t n = sizeof(reassign_from) - 1;
     struct home_report t = {0};
 
     if (slice_is(value, "passing")) {
         t.passing = true;
-    } else if (slice_starts(value, slice_of(move_from))) {
-        t.kind = HOME_MOVE;
+    } else if (slice_starts(value, slice_of(reassign_from))) {
+        t.kind = HOME_REASSIGN;
         t.from = (struct slice){value.p + n, value.len - n};
         if (!is_name(t.from))
             return ERR_SYNTAX;
     } else {
         t.kind = kind_find(value);
-        if (t.kind != HOME_NEW && t.kind != HOME_COPY)
+        if (t.kind != HOME_NEW && t.kind != HOME_REPLICATE)
             return ERR_SYNTAX;
     }
     *out = t;

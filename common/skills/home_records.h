@@ -19,10 +19,10 @@
 #include <jansson.h>
 
 enum home_kind {
-    HOME_USED, /* nothing was reported, so it was a home before */
-    HOME_NEW,  /* the first home of a class */
-    HOME_COPY, /* a further home */
-    HOME_MOVE, /* the home moved here from another worker */
+    HOME_USED,      /* nothing was reported, so it was a home before */
+    HOME_NEW,       /* the first home of a class */
+    HOME_REPLICATE, /* a further home */
+    HOME_REASSIGN,  /* the home moved here from another worker */
     HOME_KINDS
 };
 
@@ -37,7 +37,7 @@ struct home_record {
     struct list node; /* sorted by CHANGE */
     uint64_t change;  /* number of its last change */
     enum home_kind kind;
-    char *from;        /* HOME_MOVE: the previous worker; else NULL */
+    char *from;        /* HOME_REASSIGN: the previous worker; else NULL */
     uint64_t since_us; /* when it became a home, or was used again after HOME_AGE_US */
     uint64_t used_us;  /* time of its last use */
     double work_us;    /* decayed work at WORK_AT_US */
@@ -58,7 +58,7 @@ struct home_records {
 /* MAX_CLASSES must be at least 1 (common/skills/classes.h). */
 struct home_records *home_records_create(size_t max_classes);
 void home_records_destroy(struct home_records *h);
-/* Records a request of CLS. FROM is the previous worker of a HOME_MOVE; it is copied. Cost:
+/* Records a request of CLS. FROM is the previous worker of a HOME_REASSIGN; it is copied. Cost:
  * O(1). */
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us);
@@ -95,7 +95,7 @@ enum {
 struct home_row {
     struct slice cls;
     enum home_kind kind;
-    struct slice from;                  /* HOME_MOVE: the previous worker; else empty */
+    struct slice from;                  /* HOME_REASSIGN: the previous worker; else empty */
     uint64_t since_age_ms, used_age_ms; /* since >= used */
     double rate;                        /* finite, >= 0 */
 };
@@ -124,9 +124,9 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out);
 struct home_report {
     bool passing; /* the worker is not a home of the class; only this request is sent to it */
     enum home_kind kind;
-    struct slice from; /* HOME_MOVE: the previous worker */
+    struct slice from; /* HOME_REASSIGN: the previous worker */
 };
-/* Appends the value of Resumelb-Home: "new", "copy", "move; from=NAME" or "passing". */
+/* Appends the value of Resumelb-Home: "new", "replicate", "reassign; from=NAME" or "passing". */
 void home_report_print(const struct home_report *t, struct text *out);
 /* Parses the value of Resumelb-Home. OUT->from is borrowed from VALUE. Errors: ERR_SYNTAX. */
 enum err home_report_parse(struct slice value, struct home_report *out) must_check;

@@ -81,7 +81,8 @@ void classify_facts(const struct class_counts *c, struct class_facts *out)
     } else if (out->largest * PERCENT >= LARGEST_PERCENT) {
         text_addf(warnings, "one class has %.0f %% of the traffic (", out->largest * PERCENT);
         text_add_escaped(warnings, c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
-        text_addf(warnings, "): the workers that are skilled at it get no others, and it spills\n");
+        text_addf(warnings,
+                  "): the workers that are skilled at it get no others, and it overflows\n");
     }
     if ((double)c->n * PERCENT >= (double)c->requests * FIRST_PERCENT) {
         text_addf(warnings,

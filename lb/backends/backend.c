@@ -227,7 +227,7 @@ void backend_on_homes(struct backend *b, const struct home_line *line)
 
         snprintf(from, sizeof(from), "%.*s", (int)r->from.len, r->from.p);
         const struct backend *other =
-            r->kind == HOME_MOVE ? membership_find(b->app->membership, from) : NULL;
+            r->kind == HOME_REASSIGN ? membership_find(b->app->membership, from) : NULL;
         homes[i] = (struct pool_home){.cls = r->cls,
                                       .kind = r->kind,
                                       .from = other != NULL ? other->worker : NULL,

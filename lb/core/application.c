@@ -118,7 +118,7 @@ static struct pool_settings pool_settings(const struct lb *lb, const struct app_
     struct pool_settings out = POOL_SETTINGS_OF(s);
 
     out.max_waiting = (size_t)s->worker_wait_max;
-    /* Balancers that drew the same would send their requests to the same workers. */
+    /* Balancers with the same random choices would send their requests to the same workers. */
     out.seed = map_hash(lb->instance, strlen(lb->instance));
     return out;
 }

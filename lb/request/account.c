@@ -135,8 +135,8 @@ static void note_traffic(const struct exchange *x, uint64_t total_us, bool faile
 {
     enum pick_reason r = x->last != NULL ? x->pick.reason : PICK_REASONS;
     bool skilled = r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
-    bool spilled = r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
-    unsigned flags = (skilled ? TRAFFIC_SKILLED : 0) | (spilled ? TRAFFIC_SPILLED : 0) |
+    bool overflow = r == PICK_OVERFLOW || r == PICK_REBALANCE || r == PICK_REPLICATE;
+    unsigned flags = (skilled ? TRAFFIC_SKILLED : 0) | (overflow ? TRAFFIC_OVERFLOW : 0) |
                      (failed ? TRAFFIC_FAILED : 0) | (is_limited(x) ? TRAFFIC_LIMITED : 0) |
                      (x->step_us[STEP_ROUTE] >= WAIT_US_MIN ? TRAFFIC_WAITED : 0);
     struct traffic_note n = {

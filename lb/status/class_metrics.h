@@ -34,7 +34,7 @@ struct class_series;
 struct class_figures {
     double requests, failed, limited, waited;
     double seconds, wait_seconds;
-    double skilled, spilled, unskilled; /* requests for which a worker was picked */
+    double skilled, overflow, unskilled; /* requests for which a worker was picked */
 };
 
 void class_figures_add(struct class_figures *to, const struct class_figures *more);

@@ -216,7 +216,7 @@ static void take_note(void *context, const struct traffic_note *n, double weight
     struct observer *o = context;
     struct seen_app *a = &o->apps[n->application];
     struct seen_class *c = seen_class_of(o, a, n->cls);
-    bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
+    bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_OVERFLOW)) != 0;
     struct class_figures f = {
         .requests = weight,
         .failed = (n->flags & TRAFFIC_FAILED) != 0 ? weight : 0,
@@ -225,7 +225,7 @@ static void take_note(void *context, const struct traffic_note *n, double weight
         .seconds = weight * (double)n->total_us / 1e6,
         .wait_seconds = weight * (double)n->wait_us / 1e6,
         .skilled = (n->flags & TRAFFIC_SKILLED) != 0 ? weight : 0,
-        .spilled = (n->flags & TRAFFIC_SPILLED) != 0 ? weight : 0,
+        .overflow = (n->flags & TRAFFIC_OVERFLOW) != 0 ? weight : 0,
         .unskilled = n->worker.len != 0 && !by_skill ? weight : 0,
     };
 
@@ -731,7 +731,7 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
         json_open_object(w, NULL);
         json_put_text(w, "name", map_key(&s->by_name));
         put_rounded(w, "requests_per_s", c.rows[i].rate);
-        put_rounded(w, "spilled_per_s", rate_per_s(o, s->recent.spilled));
+        put_rounded(w, "overflow_per_s", rate_per_s(o, s->recent.overflow));
         put_rounded(w, "failed_per_s", rate_per_s(o, s->recent.failed));
         put_rounded(w, "limited_per_s", rate_per_s(o, s->recent.limited));
         put_rounded(w, "waited_per_s", rate_per_s(o, s->recent.waited));

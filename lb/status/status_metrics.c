@@ -365,7 +365,7 @@ static const struct metric of_classes[] = {
     CLASS("class_limited_total", "requests", WHOLE, limited, "Of these: ended at a limit or a rate, or waited a millisecond or more for one."),
     CLASS("class_waited_total", "requests", WHOLE, waited, "Of these: waited a millisecond or more until a worker was selected."),
     CLASS("class_skilled_total", "requests", WHOLE, skilled, "Of these: sent to a worker that is skilled at the class."),
-    CLASS("class_spilled_total", "requests", WHOLE, spilled, "Of these: sent to another worker, because the skilled ones were overloaded."),
+    CLASS("class_overflow_total", "requests", WHOLE, overflow, "Of these: sent to another worker, because the skilled ones were overloaded."),
     CLASS("class_unskilled_total", "requests", WHOLE, unskilled, "Of these: sent to a worker for any other reason, for example the first of a class."),
     CLASS("class_seconds_total", "seconds", MICROS, seconds, "Time from a request's arrival to the last byte read by the client; divided by class_requests_total, the mean."),
     CLASS("class_wait_seconds_total", "seconds", MICROS, wait_seconds, "Of it: waiting for a worker and a connection to it."),

@@ -26,7 +26,7 @@ struct homes *homes_create(const struct homes_options *o)
     h->o = *o;
     h->mean_us = HOMES_MEAN_FIRST_US;
     h->cold_us = HOMES_COLD_FIRST_US;
-    h->usual_share = HOMES_DRAW_SHARE;
+    h->usual_share = HOMES_REBALANCE_SHARE;
     h->fade_left_us = (uint64_t)HOMES_FADE_US;
     fading_clock_init(&h->fade, HOMES_TAU_US);
     fading_clock_init(&h->moment, HOMES_TAU_DEMAND_US);
@@ -252,20 +252,20 @@ static void apply_plan(struct homes *h, struct homes_class *c, const struct home
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
     /* The plan counts eligible homes only; if there are others, they are given up now. */
     uint32_t n = c->nhomes;
-    if (reason != HOMES_DETOUR && plan->choice.homes != n) {
+    if (reason != HOMES_OVERFLOW && plan->choice.homes != n) {
         for (uint32_t i = n; i-- != 0;) {
             if (!c->pairs[i]->worker->eligible)
                 homes_give_up(h, c->pairs[i], plan->work / n);
         }
     }
     n = c->nhomes;
-    if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
+    if (reason == HOMES_REASSIGN || reason == HOMES_REBALANCE) {
         /* The work at the old home moves as well; that of other homes does not change. */
         double work_us = plan->work / n;
 
         homes_give_up(h, plan->from, work_us);
         homes_add_home(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
-    } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
+    } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_REPLICATE) {
         /* The other homes share their work with it. */
         for (uint32_t i = 0; i < n; ++i)
             homes_weigh(h, c->pairs[i], plan->work / (n + 1) - plan->work / n);
@@ -277,8 +277,11 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
                  struct homes_worker *w, struct homes_ticket *t)
 {
     static const enum home_kind kinds[HOMES_REASONS] = {
-        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
-        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
+        [HOMES_NEW] = HOME_NEW,
+        [HOMES_WARM] = HOME_NEW,
+        [HOMES_REPLICATE] = HOME_REPLICATE,
+        [HOMES_REASSIGN] = HOME_REASSIGN,
+        [HOMES_REBALANCE] = HOME_REASSIGN,
     };
 
     ASSERT(w->eligible);
@@ -308,10 +311,10 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
         t->expected_us = (uint32_t)h->cold_us;
     if (w == plan->worker && homes_is_home(p)) {
         t->kind = kinds[plan->choice.reason];
-        t->from = t->kind == HOME_MOVE ? plan->choice.from : NULL;
+        t->from = t->kind == HOME_REASSIGN ? plan->choice.from : NULL;
         if (t->kind == HOME_USED && homes_shared(h) && homes_owns(h, r->cls)) {
             t->from = homes_stray(h, p);
-            t->kind = t->from != NULL ? HOME_MOVE : HOME_USED;
+            t->kind = t->from != NULL ? HOME_REASSIGN : HOME_USED;
         }
         if (t->kind != HOME_USED)
             homes_made(h, p, t->kind, t->from);

@@ -36,13 +36,14 @@ enum {
 
 /* How a request was assigned. */
 enum homes_reason {
-    HOMES_HOME,   /* to the home with the least work in flight */
-    HOMES_NEW,    /* the class had no home and gets its first one */
-    HOMES_WARM,   /* the same, at a worker that is skilled according to its published resume */
-    HOMES_COPY,   /* to an additional home: waiting costs more than filling a cache */
-    HOMES_MOVE,   /* the class moved away from a home that cannot serve it well (homes_cause) */
-    HOMES_DRAW,   /* the home has more work than the least loaded worker; the class moved there */
-    HOMES_DETOUR, /* no home may serve it, or other workers are idle: elsewhere, this once */
+    HOMES_HOME,      /* to the home with the least work in flight */
+    HOMES_NEW,       /* the class had no home and gets its first one */
+    HOMES_WARM,      /* the same, at a worker that is skilled according to its published resume */
+    HOMES_REPLICATE, /* to an additional home: waiting costs more than filling a cache */
+    HOMES_REASSIGN,  /* the class moved away from a home that cannot serve it well (homes_cause) */
+    HOMES_REBALANCE, /* the home has more work than the least loaded worker; the class moved there
+                      */
+    HOMES_OVERFLOW,  /* no home may serve it, or other workers are idle: elsewhere, this once */
     HOMES_REASONS
 };
 
@@ -57,8 +58,8 @@ enum homes_cause {
 /* The choice, in numbers; microseconds of work unless stated otherwise. */
 struct homes_choice {
     enum homes_reason reason;
-    enum homes_cause cause;    /* of MOVE */
-    struct homes_worker *from; /* MOVE, DRAW: the previous home; else NULL */
+    enum homes_cause cause;    /* of REASSIGN */
+    struct homes_worker *from; /* REASSIGN, REBALANCE: the previous home; else NULL */
     double expected_us;        /* expected cost of the request */
     double share;              /* s: the class's share of all work, in workers */
     double home_us;     /* lowest B of the homes, before the choice; 0 if there are no homes */

@@ -63,28 +63,28 @@
 /* If half of the workers have less work in flight than this fraction of a cold request, a request
  * that would wait for this many cold requests is served elsewhere, once. */
 #define HOMES_SPARE_COLD 0.05
-#define HOMES_DETOUR_COLD 2.0
+#define HOMES_OVERFLOW_COLD 2.0
 /* Weight of the share of work in a worker's load; the rest is its share of homes. */
 #define HOMES_LOAD_WORK 0.5
 /* A class moves to the least loaded worker if the load of its home is higher by this, and by this
  * many times the class's own load. */
-#define HOMES_DRAW_GAP 0.05
-#define HOMES_DRAW_OWN 2.0
+#define HOMES_REBALANCE_GAP 0.05
+#define HOMES_REBALANCE_OWN 2.0
 /* ... to an idle worker by less: above 1 the move reduces the difference, and at 2 it removes it,
  * as if one worker has two equal classes and the other has none. A worker is idle if it has less
  * than this fraction of its share of the work: it is new, or has recovered. */
-#define HOMES_DRAW_OWN_IDLE 1.5
-#define HOMES_DRAW_IDLE 0.5
+#define HOMES_REBALANCE_OWN_IDLE 1.5
+#define HOMES_REBALANCE_IDLE 0.5
 /* A class with several homes moves one to an idle worker only if workers have at most this many
  * homes on average: there may be hardly any classes with a single home. */
-#define HOMES_DRAW_FEW 8
+#define HOMES_REBALANCE_FEW 8
 /* ... and by this many times the random variation of the work of a worker's few requests. */
-#define HOMES_DRAW_NOISE 2.0
+#define HOMES_REBALANCE_NOISE 2.0
 /* ... and if its share is at least this part of the difference, so that few classes move. */
-#define HOMES_DRAW_SHARE 0.06
+#define HOMES_REBALANCE_SHARE 0.06
 /* ... or at least this many times the usual share, if that is less, so that small classes move if
  * all are small. It is the moving average over the requests, with this weight of the newest. */
-#define HOMES_DRAW_USUAL 0.5
+#define HOMES_REBALANCE_USUAL 0.5
 #define HOMES_USUAL_STEP 0.01
 /* A class is a flood above this many times its room; it may then have this part of it. */
 #define HOMES_FLOOD 1.2

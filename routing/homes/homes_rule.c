@@ -10,21 +10,22 @@
  * and of a worker B, its work in flight, and L, its load (homes_index.c). P is what a cold request
  * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
  *
- *     no home:  argmin over x of L(x) + (B(x) - min B) / P                                    NEW
+ *     no home:  argmin over x of L(x) + (B(x) - min B) / P                               NEW
  *     else w = the home with the least B, x as above of those that are no homes:
  *       w, the only home, was handed the class and has served nothing of it yet, and
- *         x saves more than CLAIM_COLD * P: x                                                 MOVE
- *       B(w) - B(x) > P h / (PER_SHARE s), which is <= V, and there is room for a home: x     COPY
- *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x          MOVE
- *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
+ *         x saves more than CLAIM_COLD * P: x                                            REASSIGN
+ *       B(w) - B(x) > P h / (PER_SHARE s), at most V, and there is room for a home: x    REPLICATE
+ *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x     REASSIGN
+ *       another class floods w, and x saves more than FLOODED_COLD * P: x                REASSIGN
  *       s / h is not too small, and L of its most loaded home is far above the least L: that
- *         home moves there; if h > 1, only where homes are few, and to an idle worker         DRAW
+ *         home moves there; if h > 1, only where homes are few, and to an idle worker    REBALANCE
  *       the median of B is next to nothing, the class has little of B(w), and x saves more
- *         than DETOUR_COLD * P: x, this once                                                 DETOUR
- *       w                                                                                     HOME
+ *         than OVERFLOW_COLD * P: x, this once                                           OVERFLOW
+ *       w                                                                                HOME
  *
  * With several load balancers d and a class's own part of B are what each has, times their number,
- * and COPY, the last MOVE and DRAW are left to the one that owns the class (homes_shared.c).
+ * and REPLICATE, the last REASSIGN and REBALANCE are left to the one that owns the class
+ * (homes_shared.c).
  *
  * In the common case neither x nor V is needed: B(w) - min B, an upper bound of what any x saves,
  * is first compared with the lowest of the prices.
@@ -205,7 +206,7 @@ static bool move_away(struct choosing *g, struct homes_pair *home, double saves,
     if (x == NULL)
         return false;
     g->out->cause = cause;
-    return move_to(g, home, x, HOMES_MOVE);
+    return move_to(g, home, x, HOMES_REASSIGN);
 }
 
 /* Returns true if less than half of the work in flight at HOME is the class's own. */
@@ -229,18 +230,18 @@ static bool relieve_home(struct choosing *g, struct homes_pair *home)
     if (!(room && over > price) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
     double patience = out->patience_us = patience_of(h);
-    bool may_copy = room && over > price && price <= patience;
+    bool may_replicate = room && over > price && price <= patience;
     bool may_move = victim && over > patience;
-    if (!may_copy && !may_move)
+    if (!may_replicate && !may_move)
         return false;
     struct homes_worker *x = best_other(g);
     if (x == NULL)
         return false;
     double saves = out->home_us - x->key[HOMES_BY_WORK];
-    if (may_copy && saves > price)
-        return choose_worker(g, x, HOMES_COPY);
+    if (may_replicate && saves > price)
+        return choose_worker(g, x, HOMES_REPLICATE);
     if (may_move && saves > HOMES_VICTIM_SAVES * patience)
-        return move_to(g, home, x, HOMES_MOVE);
+        return move_to(g, home, x, HOMES_REASSIGN);
     return false;
 }
 
@@ -276,8 +277,8 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
         return false;
     /* If there are few homes, all may belong to classes with several homes; else there are enough
      * classes with a single home, and their requests move with it. */
-    bool idle = g->worth.work * homes_work_per_place(x) < HOMES_DRAW_IDLE * HOMES_LOAD_WORK;
-    bool few = h->eligible_homes <= HOMES_DRAW_FEW * homes_eligible(h);
+    bool idle = g->worth.work * homes_work_per_place(x) < HOMES_REBALANCE_IDLE * HOMES_LOAD_WORK;
+    bool few = h->eligible_homes <= HOMES_REBALANCE_FEW * homes_eligible(h);
     if (g->out->homes > 1 && !(idle && few))
         return false;
     struct homes_pair *from = home; /* the most loaded of the class's homes */
@@ -288,21 +289,21 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
             from = p;
     }
     double share = g->out->share / real_of(g->out->homes);
-    double own =
-        (idle ? HOMES_DRAW_OWN_IDLE : HOMES_DRAW_OWN) * (HOMES_LOAD_WORK * share + g->worth.home);
+    double own = (idle ? HOMES_REBALANCE_OWN_IDLE : HOMES_REBALANCE_OWN) *
+                 (HOMES_LOAD_WORK * share + g->worth.home);
     double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
-    if (gap <= HOMES_DRAW_GAP + own)
+    if (gap <= HOMES_REBALANCE_GAP + own)
         return false;
     /* Loads differ by chance: of N requests, the work is off by a part of sqrt(1 / N). */
     double n = g->plan->all_asked / (double)homes_eligible(h);
-    if (gap <= HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n) + own)
+    if (gap <= HOMES_REBALANCE_NOISE * HOMES_LOAD_WORK / sqrt(n) + own)
         return false;
-    double least = HOMES_DRAW_USUAL * h->usual_share;
-    if (least > HOMES_DRAW_SHARE)
-        least = HOMES_DRAW_SHARE;
+    double least = HOMES_REBALANCE_USUAL * h->usual_share;
+    if (least > HOMES_REBALANCE_SHARE)
+        least = HOMES_REBALANCE_SHARE;
     if (share < least * gap || is_home_of(g->c, x) || homes_refused(g->r, x))
         return false;
-    return move_to(g, from, x, HOMES_DRAW);
+    return move_to(g, from, x, HOMES_REBALANCE);
 }
 
 /* Serves this request elsewhere if half of the workers are idle: the loads there delay no others.
@@ -310,13 +311,13 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
 static bool overflow_request(struct choosing *g, const struct homes_pair *home)
 {
     const struct homes *h = g->h;
-    double saves = HOMES_DETOUR_COLD * h->cold_us;
+    double saves = HOMES_OVERFLOW_COLD * h->cold_us;
 
     if (g->out->home_us - g->out->least_us <= saves ||
         g->out->least_us > HOMES_SPARE_COLD * h->cold_us || !is_victim(g, home) ||
         homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
         return false;
-    return choose_worker(g, other_saving(g, saves), HOMES_DETOUR);
+    return choose_worker(g, other_saving(g, saves), HOMES_OVERFLOW);
 }
 
 static bool rule_choose(struct choosing *g)
@@ -336,7 +337,7 @@ static bool rule_choose(struct choosing *g)
     if (g->out->homes == 0)
         return first_home(g);
     if (home == NULL)
-        return choose_worker(g, best_other(g), HOMES_DETOUR);
+        return choose_worker(g, best_other(g), HOMES_OVERFLOW);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */

@@ -142,7 +142,7 @@ static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
         return false;
     if (a->kind == HOME_NEW)
         return is_before(b, a);
-    return a->kind == HOME_MOVE && a->from != HOMES_NO_WORKER && a->from == b->from &&
+    return a->kind == HOME_REASSIGN && a->from != HOMES_NO_WORKER && a->from == b->from &&
            is_before(a, b);
 }
 
@@ -153,7 +153,7 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
     for (uint32_t i = 0; i < c->npairs; ++i) {
         const struct homes_pair *move = c->pairs[i];
 
-        if (move->kind != HOME_MOVE || !is_counted(move, last_us))
+        if (move->kind != HOME_REASSIGN || !is_counted(move, last_us))
             continue;
         /* Even a home that has not been used for long: it is the only one of its class. The worker
          * that the class left may have been unknown when the record came. */
@@ -168,7 +168,7 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *a = c->pairs[i];
 
-        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !is_counted(a, last_us))
+        if ((a->kind != HOME_NEW && a->kind != HOME_REASSIGN) || a->gone || !is_counted(a, last_us))
             continue;
         /* A removed pair does not remove others; the first and the last are never removed. */
         for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {

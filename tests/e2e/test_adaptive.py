@@ -49,7 +49,7 @@ def test_a_worker_that_hangs_gets_no_more_work(world):
     hang.send(host=SITES[0], headers=[('X-Until', str(gate))])
     # As the request remains unanswered, all other classes of the worker move to other ones, and new classes avoid it.
     wait_until(lambda: all(explain(lb, s)['worker'] != hung for s in victims + ['new.example']), 'no class to be sent there')
-    told = wait_until(lambda: (x := explain(lb, victims[0]))['reason'] in ('move', 'copy') and x, 'a home elsewhere')
+    told = wait_until(lambda: (x := explain(lb, victims[0]))['reason'] in ('reassign', 'replicate') and x, 'a home elsewhere')
     (passed,) = [c for c in told['candidates'] if c['worker'] == hung]
     assert passed['work_s'] > 0 and passed['passed_over'].startswith('a home')
     visit_all_but_the_first(lb)
@@ -112,10 +112,10 @@ def test_a_class_that_floods_stays_within_its_share_of_the_workers(world):
     agent = TinyAgent(world, slots=4).wait_ready()
     lb = balancer(world, agent, max_share=0.25, max_share_always=True)
     visit(lb, 2)
-    before = lb.app('app')['picks']['copy']
+    before = lb.app('app')['picks']['replicate']
     pids_of_a_flood(lb)
     # The class never had a second home. Its only home may have changed, if the first one was slow on a busy machine.
-    assert lb.app('app')['picks']['copy'] == before
+    assert lb.app('app')['picks']['replicate'] == before
     told = explain(lb, 'flood.example')
     assert told['values']['homes_max'] == 1 and told['steps'][0]['after'] == 1
     # The setting can be changed at run time.

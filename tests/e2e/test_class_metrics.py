@@ -59,7 +59,7 @@ def test_each_class_has_its_requests_failures_times_and_workers(world):
     noted(lb, 7)
     assert figures(lb, 'requests_total') == {'warm': 6, 'other classes': 1}
     assert figures(lb, 'failures_total') == {'warm': 3, 'other classes': 0}
-    placed = [figures(lb, '%s_total' % how)['warm'] for how in ('skilled', 'spilled', 'unskilled')]
+    placed = [figures(lb, '%s_total' % how)['warm'] for how in ('skilled', 'overflow', 'unskilled')]
     assert sum(placed) == 6 and placed[0] >= 4, 'the worker has a score since the first'
     assert 0 < figures(lb, 'seconds_total')['warm'] < 60
     assert figures(lb, 'workers') == {'warm': 1}

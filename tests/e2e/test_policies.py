@@ -52,7 +52,7 @@ def test_round_robin_gives_each_its_turn(world, workers):
     lb = balancer(world, workers, policy='round_robin')
     total = sum(served(lb, 4).values(), Counter())
     assert set(total.values()) == {12}
-    assert lb.app()['policy'] == 'round_robin' and lb.app()['picks']['turn'] == 48
+    assert lb.app()['policy'] == 'round_robin' and lb.app()['picks']['round_robin'] == 48
 
 
 def test_hash_keeps_a_class_with_its_worker_in_every_load_balancer(world, workers):

@@ -167,9 +167,9 @@ def test_a_restarted_load_balancer_knows_where_classes_live_long_before_a_resume
     after = {site: ask(site) for site in sites}
     picks = {why: n for why, n in lb.app('app')['picks'].items() if n}
     # The policy adaptive may still rebalance: a worker with long service times, on a busy machine, may lose a class to another one.
-    drawn = picks.pop('draw', 0)
-    assert picks == {reason: len(sites) - drawn} and drawn <= 2
-    assert len([site for site in sites if after[site] != before[site]]) == drawn
+    rebalanced = picks.pop('rebalance', 0)
+    assert picks == {reason: len(sites) - rebalanced} and rebalanced <= 2
+    assert len([site for site in sites if after[site] != before[site]]) == rebalanced
     assert all_there() and {m['generation'] for n in range(4) for m in agent.slot(n)['meters']} == {0}
 
 

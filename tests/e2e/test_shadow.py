@@ -77,7 +77,7 @@ def test_explain_shows_the_decision_of_the_shadow_policy_too(world, gunicorns):
             ask(lb.address, site)
     wait_until(lambda: lb.app()['backlog'] == 0, 'all to end')
     told = explain(lb, SITES[0])
-    assert (told['policy'], told['reason']) == ('round_robin', 'turn')
+    assert (told['policy'], told['reason']) == ('round_robin', 'round_robin')
     shadow = told['shadow']
     assert (shadow['policy'], shadow['reason'], shadow['workers']) == ('adaptive', 'home', 3)
     assert sorted(c['worker'] for c in shadow['candidates']) == sorted(gunicorns.addresses)

@@ -95,7 +95,7 @@ def test_a_first_home_given_by_one_is_used_by_the_other(pair):
         # Repeated if the class was moved between the two requests.
         home = wait_until(lambda: served_at_home(lbs[1 - i % 2], site), 'its home to serve the class')
         # The first home, or another one if the class was moved since, which the worker then publishes.
-        assert pids[home] == first[site] or came_as(home, site) == 'move'
+        assert pids[home] == first[site] or came_as(home, site) == 'reassign'
 
 
 def hold_up(world, agent, lb):
@@ -150,7 +150,7 @@ def test_a_load_balancer_that_is_left_decides_alone(pair):
 
 def test_fields_about_homes_pass_only_between_load_balancer_and_agent(pair):
     agent, lbs = pair
-    for header in ('new', 'copy', 'move; from=127.0.0.1:1', 'passing'):
+    for header in ('new', 'replicate', 'reassign; from=127.0.0.1:1', 'passing'):
         r = lbs[0].get(host='forged.example', headers=[('Resumelb-Home', header), ('Resumelb-Homes', '1')])
         assert r.status == 200
         assert not [name for name, _ in json.loads(r.text)['headers'] if name.startswith('resumelb-home')]
@@ -168,17 +168,17 @@ def test_a_stream_reports_homes_to_one_that_asks_all_of_them_first_and_then_what
 
     plain = Stream(agent.address)
     ask_agent('a.example', 'new')
-    ask_agent('b.example', 'move; from=127.0.0.1:9')
+    ask_agent('b.example', 'reassign; from=127.0.0.1:9')
     ask_agent('c.example', 'passing')
     ask_agent('d.example', 'nonsense')
     stream = Stream(agent.address, headers=[('Resumelb-Homes', '1')])
     stream.wait(lambda x: 'homes' in x, 'the first homes')
     homes = {k: v for x in list(stream.lines) for k, v in x.get('homes', {}).items()}
     assert sorted(homes) == ['a.example', 'b.example', 'd.example']
-    assert [homes[k][2:4] for k in sorted(homes)] == [['new', ''], ['move', '127.0.0.1:9'], ['used', '']]
+    assert [homes[k][2:4] for k in sorted(homes)] == [['new', ''], ['reassign', '127.0.0.1:9'], ['used', '']]
     assert all(0 <= v[1] <= v[0] and v[4] >= 0 for v in homes.values())
-    ask_agent('a.example', 'copy')
-    changed = stream.wait(lambda x: x.get('homes', {}).get('a.example', [0, 0, ''])[2] == 'copy', 'the change')
+    ask_agent('a.example', 'replicate')
+    changed = stream.wait(lambda x: x.get('homes', {}).get('a.example', [0, 0, ''])[2] == 'replicate', 'the change')
     assert list(changed['homes']) == ['a.example']
     # A stream that has not requested homes receives none.
     assert not [x for x in plain.lines if 'homes' in x]
@@ -218,7 +218,7 @@ def test_a_stream_reports_a_home_whose_first_request_still_waits_for_the_process
     busy = Client(agent.address)
     busy.send(host='a.example', headers=headers + [('Resumelb-Class', 'a.example'), ('X-Until', str(gate))])
     wait_until(lambda: agent.slot()['backlog'] == 1, 'the process to be held up')
-    waiting = {'b.example': 'new', 'c.example': 'passing', 'd.example': 'move; from=127.0.0.1:9'}
+    waiting = {'b.example': 'new', 'c.example': 'passing', 'd.example': 'reassign; from=127.0.0.1:9'}
     clients = {}
     for site, home in waiting.items():
         clients[site] = Client(agent.address)
@@ -235,4 +235,4 @@ def test_a_stream_reports_a_home_whose_first_request_still_waits_for_the_process
         c.close()
     # The request that the process then received was not another decision; the home of the passed-on request is elsewhere.
     wait_until(lambda: any(x.get('homes', {}).get('d.example', [0] * 5)[4] > 0 for x in list(stream.lines)), 'the work')
-    assert told() == {'a.example': ['used', ''], 'b.example': ['new', ''], 'd.example': ['move', '127.0.0.1:9']}
+    assert told() == {'a.example': ['used', ''], 'b.example': ['new', ''], 'd.example': ['reassign', '127.0.0.1:9']}

@@ -30,7 +30,7 @@ static void check_line(struct slice bytes)
         ASSERT(l.rows[i].cls.len <= CLASS_BYTES_MAX);
         ASSERT(l.rows[i].kind == again.rows[i].kind);
         ASSERT(slice_eq(l.rows[i].from, again.rows[i].from));
-        ASSERT((l.rows[i].from.len != 0) == (l.rows[i].kind == HOME_MOVE));
+        ASSERT((l.rows[i].from.len != 0) == (l.rows[i].kind == HOME_REASSIGN));
         ASSERT(l.rows[i].since_age_ms == again.rows[i].since_age_ms);
         ASSERT(l.rows[i].used_age_ms <= l.rows[i].since_age_ms);
         ASSERT(l.rows[i].rate >= 0);

@@ -22,7 +22,7 @@
 enum { SEEDS_USUAL = 9, SEEDS_ALL = 90, FIGURES_MAX = 8, CLIENTS = 64, WORKERS = 16, SITES = 500 };
 static const double NOISE = 0.07;
 
-/* A world, and what has been drawn and measured in it. */
+/* A world, and what has been measured in it. */
 struct play {
     struct world *world;
     uint64_t seed;
@@ -359,7 +359,7 @@ static void new_workers(struct play *p, struct outcome *o)
     show(o, "full rate", figures(p, 4000, 6000, TAG_ANY).rate);
 }
 
-static void new_workers_draw_their_share_under_light_load(void **state)
+static void new_workers_get_their_share_under_light_load(void **state)
 {
     struct outcome o = play("new workers", new_workers);
 
@@ -456,7 +456,7 @@ int main(void)
         cmocka_unit_test(quiet_work_keeps_its_caches),
         cmocka_unit_test(a_flash_crowd_hardly_delays_other_classes),
         cmocka_unit_test(an_endless_crawl_hardly_delays_other_classes),
-        cmocka_unit_test(new_workers_draw_their_share_under_light_load),
+        cmocka_unit_test(new_workers_get_their_share_under_light_load),
         cmocka_unit_test(a_replaced_worker_comes_to_its_share),
         cmocka_unit_test(classes_of_different_cost_are_balanced_by_work),
         cmocka_unit_test(a_shift_of_popularity_is_followed),

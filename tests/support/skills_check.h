@@ -80,7 +80,7 @@ static inline void home_records_check(const struct home_records *h)
     list_for_each_entry (r, &h->changed, node) {
         ASSERT(r->change > change);
         ASSERT(r->since_us <= r->used_us);
-        ASSERT((r->from != NULL) == (r->kind == HOME_MOVE));
+        ASSERT((r->from != NULL) == (r->kind == HOME_REASSIGN));
         ASSERT(r->work_us >= 0);
         change = r->change;
     }

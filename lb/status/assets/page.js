@@ -140,7 +140,7 @@ function classes(name, a) {
     column('requests/s', 'requests_per_s', number),
     column('homes', 'homes', number),
     column('workers with a score', 'skilled_workers', number),
-    column('spilled/s', 'spilled_per_s', number),
+    column('overflow/s', 'overflow_per_s', number),
     column('waited/s', 'waited_per_s', number, {bad: some}),
     column('mean wait', 'wait_mean_s', seconds),
     column('limited/s', 'limited_per_s', number, {bad: some}),

@@ -122,7 +122,7 @@ static void a_drained_worker_hands_its_classes_over_and_gets_none(void **state)
     fixture_end(&f);
 }
 
-static void a_further_try_is_a_detour_that_moves_no_home(void **state)
+static void a_further_try_is_overflow_that_moves_no_home(void **state)
 {
     struct fixture f;
 
@@ -290,7 +290,7 @@ static void a_further_home_is_explained_by_what_waiting_would_cost(void **state)
     start(&f, 4);
     int home = fixture_get(&f, "a");
     pool_explain(f.pool, &r, 5, &e);
-    assert_int_equal(e.reason, PICK_COPY);
+    assert_int_equal(e.reason, PICK_REPLICATE);
     assert_string_equal(why_of(&e, f.workers[home]),
                         "a home: waiting there costs more than one more home");
     assert_null(why_of(&e, e.worker));
@@ -329,7 +329,7 @@ static void a_move_is_explained_by_its_cause(void **state)
         assert_int_equal(pool_get(f.pool, &other, 5, &f.picks[f.npicks++]), ERR_OK);
     }
     pool_explain(f.pool, &r, 5, &e);
-    assert_int_equal(e.reason, PICK_MOVE);
+    assert_int_equal(e.reason, PICK_REASSIGN);
     assert_ptr_not_equal(e.worker, f.workers[3]);
     assert_string_equal(why_of(&e, f.workers[3]),
                         "a home that inherited the class, and is too busy for it");
@@ -353,7 +353,7 @@ static void get_at(struct fixture *f, const char *cls, int worker, struct pool_p
     assert_ptr_equal(pick->worker, f->workers[worker]);
 }
 
-static void a_detour_is_explained_by_one_that_has_no_work(void **state)
+static void overflow_is_explained_by_one_that_has_no_work(void **state)
 {
     struct fixture f;
     struct pool_explain e;
@@ -377,7 +377,7 @@ static void a_detour_is_explained_by_one_that_has_no_work(void **state)
     for (int i = 0; i < 5; ++i)
         get_at(&f, "b", home, &picks[i]);
     pool_explain(f.pool, &r, 5, &e);
-    assert_int_equal(e.reason, PICK_DETOUR);
+    assert_int_equal(e.reason, PICK_OVERFLOW);
     assert_string_equal(why_of(&e, f.workers[home]),
                         "a home, busy with other classes while half of the workers are idle");
     assert_null(why_of(&e, e.worker));
@@ -435,14 +435,14 @@ int main(void)
         cmocka_unit_test(the_best_of_many_workers_that_know_a_class_is_taken),
         cmocka_unit_test(a_later_resume_moves_nothing),
         cmocka_unit_test(a_drained_worker_hands_its_classes_over_and_gets_none),
-        cmocka_unit_test(a_further_try_is_a_detour_that_moves_no_home),
+        cmocka_unit_test(a_further_try_is_overflow_that_moves_no_home),
         cmocka_unit_test(a_class_that_comes_with_its_hash_is_the_same_class),
         cmocka_unit_test(a_slot_without_a_process_is_woken_only_when_all_workers_are_overloaded),
         cmocka_unit_test(the_policy_may_change_with_requests_in_flight),
         cmocka_unit_test(requests_of_another_load_balancer_count),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
         cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),
-        cmocka_unit_test(a_detour_is_explained_by_one_that_has_no_work),
+        cmocka_unit_test(overflow_is_explained_by_one_that_has_no_work),
         cmocka_unit_test(a_move_is_explained_by_its_cause),
         cmocka_unit_test(a_replaced_worker_leaves_its_classes_to_its_replacement),
         cmocka_unit_test(a_worker_that_leaves_for_good_has_no_class_left_at_the_next_request),

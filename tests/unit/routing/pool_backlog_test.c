@@ -113,7 +113,7 @@ static void a_worker_with_too_many_requests_of_others_is_passed_over(void **stat
     fixture_put(&f, 0);
     worker_report(f.workers[0], 9, 1);
     assert_int_equal(get_at(&f, "a", 1), 1);
-    assert_int_equal(fixture_latest(&f)->reason, PICK_SPILL);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_OVERFLOW);
     assert_int_equal(fixture_latest(&f)->skipped, 1);
     fixture_end(&f);
 }
@@ -332,7 +332,7 @@ static void the_next_response_of_a_spared_worker_ends_the_pause(void **state)
     fixture_resume(&f, 1, "");
     worker_declined(f.workers[0], 1000);
     assert_int_equal(get_at(&f, "a", 1000), 1);
-    assert_int_equal(fixture_latest(&f)->reason, PICK_SPILL);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_OVERFLOW);
     assert_int_equal(fixture_latest(&f)->skipped, 1);
     worker_answered(f.workers[0]);
     assert_int_equal(get_at(&f, "a", 1000), 0);

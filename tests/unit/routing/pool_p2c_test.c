@@ -28,13 +28,13 @@ static int serve(struct fixture *f, const char *cls, uint64_t service_us, bool f
 
     assert_int_equal(pool_get(f->pool, &r, 1, &pick), ERR_OK);
     int worker = fixture_number(f, pick.worker);
-    assert_int_equal(pick.reason, PICK_DRAWN);
+    assert_int_equal(pick.reason, PICK_RANDOM_CHOICE);
     pool_put(f->pool, &pick, &how, NULL);
     pool_check(f->pool);
     return worker;
 }
 
-static void two_pools_of_one_seed_draw_the_same(void **state)
+static void two_pools_of_one_seed_choose_the_same(void **state)
 {
     struct fixture f;
     struct fixture g;
@@ -54,7 +54,7 @@ static void two_pools_of_one_seed_draw_the_same(void **state)
     fixture_end(&g);
 }
 
-static void every_worker_is_drawn(void **state)
+static void every_worker_is_chosen(void **state)
 {
     struct fixture f;
     int n[FIXTURE_WORKERS] = {0};
@@ -173,8 +173,8 @@ static void classes_that_are_dropped_let_their_requests_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_pools_of_one_seed_draw_the_same),
-        cmocka_unit_test(every_worker_is_drawn),
+        cmocka_unit_test(two_pools_of_one_seed_choose_the_same),
+        cmocka_unit_test(every_worker_is_chosen),
         cmocka_unit_test(the_one_of_two_with_less_work_gets_the_request),
         cmocka_unit_test(fast_errors_do_not_make_a_class_cheap),
         cmocka_unit_test(requests_of_others_count_as_work),

@@ -41,7 +41,7 @@ static void round_robin_gives_each_its_turn(void **state)
         first[i] = fixture_get(&f, "a");
     for (int i = 0; i < 40; ++i) {
         assert_int_equal(fixture_get(&f, "a"), first[i % 4]);
-        assert_int_equal(fixture_latest(&f)->reason, PICK_TURN);
+        assert_int_equal(fixture_latest(&f)->reason, PICK_ROUND_ROBIN);
     }
     fixture_end(&f);
 }

@@ -41,7 +41,7 @@ static void get_prefers_a_skilled_worker_until_its_backlog_exceeds_variance(void
     }
     while (fixture_get(&f, "a") == 0)
         continue;
-    assert_int_equal(fixture_latest(&f)->reason, PICK_SPILL);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_OVERFLOW);
     assert_int_equal(fixture_latest(&f)->skipped, 1);
     assert_true(fixture_latest(&f)->max_backlog >= 1);
     assert_true(fixture_latest(&f)->min_backlog == 1);
@@ -443,7 +443,7 @@ static void the_view_counts_picks_by_reason_and_knows_the_oldest_request(void **
     pool_view(f.pool, false, &v);
     assert_int_equal(v.workers[0].oldest_us, 2);
     pool_view_fini(&v);
-    assert_string_equal(pick_reason_text(PICK_SPILL), "spill");
+    assert_string_equal(pick_reason_text(PICK_OVERFLOW), "overflow");
     fixture_end(&f);
 }
 

@@ -16,7 +16,7 @@ static void a_printed_line_is_read_back(void **state)
     const struct home_row rows[] = {
         {.cls = SLICE_LIT("a.example"), .kind = HOME_NEW, .since_age_ms = 7, .rate = 0.25},
         {.cls = SLICE_LIT("b\"\\"),
-         .kind = HOME_MOVE,
+         .kind = HOME_REASSIGN,
          .from = SLICE_LIT("127.0.0.1:9001"),
          .since_age_ms = UINT64_MAX,
          .used_age_ms = 3}};
@@ -68,8 +68,8 @@ static void an_invalid_line_is_rejected(void **state)
     refuse(ROWS("\"a\":[1,1,7,\"\",0]"), ERR_SYNTAX, "not a text");
     refuse(ROWS("\"a\":[1,1,\"moved\",\"\",0]"), ERR_RANGE, "kind");
     refuse(ROWS("\"a\":[1,1,\"\",\"\",0]"), ERR_RANGE, "kind");
-    refuse(ROWS("\"a\":[1,1,\"move\",\"\",0]"), ERR_SYNTAX, "origin");
-    refuse(ROWS("\"a\":[1,1,\"move\",\"a b\",0]"), ERR_SYNTAX, "origin");
+    refuse(ROWS("\"a\":[1,1,\"reassign\",\"\",0]"), ERR_SYNTAX, "origin");
+    refuse(ROWS("\"a\":[1,1,\"reassign\",\"a b\",0]"), ERR_SYNTAX, "origin");
     refuse(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "origin");
     refuse(ROWS("\"a\":[1,1,\"new\",\"\",-0.5]"), ERR_RANGE, "rate");
     refuse(ROWS("\"a\":[1,1,\"new\",\"\",1e9]"), ERR_RANGE, "rate");
@@ -122,14 +122,20 @@ static void expect_reported(const char *value, enum home_kind kind, bool passing
 
 static void a_report_to_a_worker_is_one_of_four(void **state)
 {
-    static const char *const bad[] = {
-        "", "used", "NEW", "move", "move; from=", "move;from=w", "new; from=w", "move; from=a b"};
+    static const char *const bad[] = {"",
+                                      "used",
+                                      "NEW",
+                                      "reassign",
+                                      "reassign; from=",
+                                      "reassign;from=w",
+                                      "new; from=w",
+                                      "reassign; from=a b"};
     struct home_report t;
 
     (void)state;
     expect_reported("new", HOME_NEW, false, "");
-    expect_reported("copy", HOME_COPY, false, "");
-    expect_reported("move; from=127.0.0.1:9001", HOME_MOVE, false, "127.0.0.1:9001");
+    expect_reported("replicate", HOME_REPLICATE, false, "");
+    expect_reported("reassign; from=127.0.0.1:9001", HOME_REASSIGN, false, "127.0.0.1:9001");
     expect_reported("passing", HOME_USED, true, "");
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
         assert_int_equal(home_report_parse(slice_of(bad[i]), &t), ERR_SYNTAX);
@@ -141,7 +147,7 @@ static void each_kind_has_a_word_of_its_own(void **state)
     for (int k = 0; k < HOME_KINDS; ++k) {
         const struct home_row row = {.cls = SLICE_LIT("a"),
                                      .kind = (enum home_kind)k,
-                                     .from = k == HOME_MOVE ? SLICE_LIT("b:1") : SLICE_NULL};
+                                     .from = k == HOME_REASSIGN ? SLICE_LIT("b:1") : SLICE_NULL};
         struct text text = {0};
         struct home_line l;
         char why[160];

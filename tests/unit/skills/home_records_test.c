@@ -62,12 +62,12 @@ static void a_decision_begins_a_record_and_uses_keep_it(void **state)
     struct seen s = {0};
 
     (void)state;
-    use(h, "a", HOME_MOVE, "w7", START);
+    use(h, "a", HOME_REASSIGN, "w7", START);
     use(h, "a", HOME_USED, NULL, START + SECOND);
     see(h, 0, SIZE_MAX, START + SECOND, &s);
     assert_int_equal(s.n, 1);
     assert_string_equal(s.of[0].from, "w7");
-    assert_int_equal(s.of[0].kind, HOME_MOVE);
+    assert_int_equal(s.of[0].kind, HOME_REASSIGN);
     assert_int_equal(s.of[0].since_us, START);
     assert_int_equal(s.of[0].used_us, START + SECOND);
     home_records_destroy(h);
@@ -79,7 +79,7 @@ static void a_home_used_again_after_a_long_time_begins_again(void **state)
     struct seen s = {0};
 
     (void)state;
-    use(h, "a", HOME_MOVE, "w7", START);
+    use(h, "a", HOME_REASSIGN, "w7", START);
     use(h, "a", HOME_USED, NULL, START + 11 * SECOND);
     see(h, 0, SIZE_MAX, START + 11 * SECOND, &s);
     assert_int_equal(s.of[0].kind, HOME_USED);
@@ -113,7 +113,7 @@ static void a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_tak
     (void)state;
     use(h, "a", HOME_NEW, NULL, START);
     use(h, "b", HOME_NEW, NULL, START);
-    use(h, "c", HOME_COPY, NULL, START);
+    use(h, "c", HOME_REPLICATE, NULL, START);
     uint64_t cursor = see(h, 0, 2, START, &s);
     assert_int_equal(s.n, 2);
     assert_true(home_records_decided(h, cursor));

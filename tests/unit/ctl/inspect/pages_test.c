@@ -16,7 +16,7 @@ static const char status_page[] =
     "\"threads\":2,\"applications\":{"
     "\"shop\":{\"policy\":\"resume\",\"backlog\":3,\"mean_backlog\":1.25,\"max_backlog\":9,"
     "\"waiting\":0,"
-    "\"classes\":42,\"picks\":{\"skilled\":90,\"spill\":0,\"unskilled\":10},"
+    "\"classes\":42,\"picks\":{\"skilled\":90,\"overflow\":0,\"unskilled\":10},"
     "\"workers\":[{\"name\":\"127.0.0.1:9001\",\"state\":\"ready\",\"version\":\"1.4\",\"backlog\":"
     "2,"
     "\"mean_backlog\":1.5,\"oldest_s\":0.25,\"skills\":7,\"active\":true,\"available\":true,"

@@ -189,14 +189,14 @@ static void a_home_that_has_served_nothing_gives_a_class_up_rather_than_have_it_
         allow_only(&f, -1);
     }
     assert_true(stayed > 0);
-    assert_int_equal(plan.choice.reason, HOMES_MOVE);
+    assert_int_equal(plan.choice.reason, HOMES_REASSIGN);
     assert_ptr_equal(plan.choice.from, f.workers[4]);
     /* Where it has been served it would not move for so little. */
     allow_only(&f, 4);
     assert_int_equal(ask(&f, "c1"), 4);
     allow_only(&f, -1);
     homes_plan(f.homes, &r, &plan);
-    assert_int_not_equal(plan.choice.reason, HOMES_MOVE);
+    assert_int_not_equal(plan.choice.reason, HOMES_REASSIGN);
     lodgers_end(&f);
 }
 

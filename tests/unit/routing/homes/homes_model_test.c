@@ -47,7 +47,7 @@ static void check_figures(const struct model *m, const struct sight *s, const st
 }
 
 /* TIGHT: by how much each condition holds, at the least; negative when it does not. */
-static double copy_tight(const struct model *m, const struct sight *s, int x)
+static double replicate_tight(const struct model *m, const struct sight *s, int x)
 {
     double price = m->cold * s->nhomes / (1.7 * s->share);
     double patience = 5 * m->cold + 4 * s->median;
@@ -91,7 +91,7 @@ static double flee_tight(const struct model *m, int cls, const struct sight *s, 
 }
 
 /* The class would wait behind others, and half of the workers have next to nothing to do. */
-static double detour_tight(const struct model *m, int cls, const struct sight *s, int x)
+static double overflow_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
     double tight = fmin(0.05 * m->cold - s->median, s->b[s->home] - s->b[x] - 2 * m->cold);
 
@@ -109,7 +109,7 @@ static bool holds_cold(const struct model *m, int w)
     return false;
 }
 
-static double draw_tight(const struct model *m, int cls, const struct sight *s, int x)
+static double rebalance_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
     int homes = 0;
     double work = 0, places = 0, most = 0;
@@ -153,14 +153,14 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
         if (x < 0 || load < s->l[x] + (s->b[x] - s->least) / m->cold - 1e-3)
             x = w;
         /* The only one that is lightest; of several, another may have been asked. */
-        if (s->l[w] <= s->least_load && draw_tight(m, cls, s, w) > SLACK &&
+        if (s->l[w] <= s->least_load && rebalance_tight(m, cls, s, w) > SLACK &&
             s->b[s->home] > s->b[w] + 2) {
             for (int other = 0; other < WORKERS; ++other) {
                 if (other != w && m->workers[other].eligible &&
                     s->l[other] <= s->least_load + SLACK)
                     return;
             }
-            fail_msg("worker %d should have drawn class %d", w, cls);
+            fail_msg("worker %d should have got class %d", w, cls);
         }
     }
     if (x < 0)
@@ -172,9 +172,9 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
                  (s->b[x] - s->least) / m->cold) < 2e-3)
             return;
     }
-    assert_true(copy_tight(m, s, x) <= 10);
+    assert_true(replicate_tight(m, s, x) <= 10);
     assert_true(move_tight(m, cls, s, x) <= 10);
-    assert_true(detour_tight(m, cls, s, x) <= 10);
+    assert_true(overflow_tight(m, cls, s, x) <= 10);
     /* Fleeing may be due: the class with the most work at a worker is updated at its next request.
      */
 }
@@ -193,21 +193,21 @@ static void check_plan(struct model *m, int cls, const struct sight *s, const st
         assert_true(near(s->b[x], s->b[s->home]));
         check_stays(m, cls, s);
         break;
-    case HOMES_COPY:
+    case HOMES_REPLICATE:
         check_other(m, cls, s, x);
-        assert_true(copy_tight(m, s, x) >= -10);
+        assert_true(replicate_tight(m, s, x) >= -10);
         break;
-    case HOMES_MOVE:
+    case HOMES_REASSIGN:
         check_other(m, cls, s, x);
         assert_true(fmax(move_tight(m, cls, s, x), flee_tight(m, cls, s, x)) >= -10);
         break;
-    case HOMES_DRAW:
+    case HOMES_REBALANCE:
         assert_true(s->l[x] <= s->least_load + SLACK);
-        assert_true(draw_tight(m, cls, s, x) >= -1e-3);
+        assert_true(rebalance_tight(m, cls, s, x) >= -1e-3);
         break;
-    case HOMES_DETOUR: /* not a rejection */
+    case HOMES_OVERFLOW: /* not a rejection */
         check_other(m, cls, s, x);
-        assert_true(detour_tight(m, cls, s, x) >= -10);
+        assert_true(overflow_tight(m, cls, s, x) >= -10);
         break;
     case HOMES_WARM:
     case HOMES_REASONS:
@@ -240,7 +240,7 @@ static void drop(struct model *m, struct model_class *c, int w, double part)
 
 static void settle(struct model *m, struct model_class *c, const struct homes_plan *p, int x)
 {
-    if (p->choice.reason == HOMES_DETOUR)
+    if (p->choice.reason == HOMES_OVERFLOW)
         return;
     double part = c->work / count_homes(c);
     bool was_home = c->home[x];
@@ -250,13 +250,13 @@ static void settle(struct model *m, struct model_class *c, const struct homes_pl
             drop(m, c, w, part);
     }
     int n = count_homes(c);
-    if (p->choice.reason == HOMES_MOVE || p->choice.reason == HOMES_DRAW) {
+    if (p->choice.reason == HOMES_REASSIGN || p->choice.reason == HOMES_REBALANCE) {
         for (int w = 0; w < WORKERS; ++w) {
             if (m->workers[w].homes == p->choice.from)
                 drop(m, c, w, c->work / n);
         }
         take(m, x, c->work / n);
-    } else if (p->choice.reason == HOMES_NEW || p->choice.reason == HOMES_COPY) {
+    } else if (p->choice.reason == HOMES_NEW || p->choice.reason == HOMES_REPLICATE) {
         for (int w = 0; w < WORKERS; ++w) {
             if (c->home[w])
                 take(m, w, c->work / (n + 1) - c->work / n);
@@ -549,10 +549,10 @@ static void the_core_does_what_the_rule_states_at_every_step(void **state)
     /* The walk has been everywhere. */
     assert_true(m.seen[HOMES_NEW] > 20);
     assert_true(m.seen[HOMES_HOME] > 1000);
-    assert_true(m.seen[HOMES_COPY] > 20);
-    assert_true(m.seen[HOMES_MOVE] > 0);
-    assert_true(m.seen[HOMES_DRAW] > 0);
-    assert_true(m.seen[HOMES_DETOUR] > 0);
+    assert_true(m.seen[HOMES_REPLICATE] > 20);
+    assert_true(m.seen[HOMES_REASSIGN] > 0);
+    assert_true(m.seen[HOMES_REBALANCE] > 0);
+    assert_true(m.seen[HOMES_OVERFLOW] > 0);
     finish(&m);
 }
 

@@ -104,7 +104,7 @@ static void hear(struct street *s, const struct home_record *r)
 
         heard.since_us += s->younger_us[b][s->telling];
         heard.used_us += s->younger_us[b][s->telling];
-        if (r->kind == HOME_MOVE)
+        if (r->kind == HOME_REASSIGN)
             heard.from = s->f[b].workers[r->from[0] - '0'];
         homes_published(s->f[b].homes, s->f[b].workers[s->telling], class_name(&r->base), &heard,
                         now(s));
@@ -308,7 +308,7 @@ a_load_balancer_that_reassigns_a_victim_of_a_flood_is_followed_by_the_other(void
         publish(s);
         flood_home_of(s, b, first);
         int moved = served(s, b, cls, 10 * MS);
-        assert_int_equal(s->f[b].choice.reason, HOMES_MOVE);
+        assert_int_equal(s->f[b].choice.reason, HOMES_REASSIGN);
         assert_int_not_equal(moved, first);
         publish(s);
         assert_int_equal(home_at(s, b, cls), moved);
@@ -332,7 +332,7 @@ static void the_younger_of_two_moves_at_once_stays(void **state)
     /* So that the other finds another. */
     flood_home_of(s, 1, older);
     int younger = served(s, 1, "a", 10 * MS);
-    assert_int_equal(s->f[1].choice.reason, HOMES_MOVE);
+    assert_int_equal(s->f[1].choice.reason, HOMES_REASSIGN);
     assert_int_not_equal(older, younger);
     publish(s);
     assert_int_equal(home_at(s, 0, "a"), younger);
@@ -340,7 +340,7 @@ static void the_younger_of_two_moves_at_once_stays(void **state)
     street_destroy(s);
 }
 
-static void only_the_owner_copies_a_class(void **state)
+static void only_the_owner_replicates_a_class(void **state)
 {
     struct street *s = street_create();
     char cls[16];
@@ -372,7 +372,7 @@ static void a_move_is_not_undone_by_what_was_published_before_it_was_known(void 
     publish(s);
     flood_home_of(s, 0, first);
     int moved = send(s, 0, cls);
-    assert_int_equal(s->f[0].choice.reason, HOMES_MOVE);
+    assert_int_equal(s->f[0].choice.reason, HOMES_REASSIGN);
     assert_int_not_equal(moved, first);
     /* The other balancer is not informed yet, and uses the old home; that is published first. */
     assert_int_equal(served(s, 1, cls, 10 * MS), first);
@@ -397,7 +397,7 @@ static void a_class_that_was_not_used_for_long_leaves_its_home_for_both(void **s
     serve_others(s);
     flood_home_of(s, 0, first);
     int moved = served(s, 0, cls, 10 * MS);
-    assert_int_equal(s->f[0].choice.reason, HOMES_MOVE);
+    assert_int_equal(s->f[0].choice.reason, HOMES_REASSIGN);
     assert_int_not_equal(moved, first);
     publish(s);
     assert_int_equal(home_at(s, 0, cls), moved);
@@ -405,7 +405,7 @@ static void a_class_that_was_not_used_for_long_leaves_its_home_for_both(void **s
     street_destroy(s);
 }
 
-static void a_copy_is_a_home_for_both_until_none_uses_it(void **state)
+static void a_further_home_is_one_for_both_until_none_uses_it(void **state)
 {
     struct street *s = street_create();
     char cls[16];
@@ -472,7 +472,7 @@ one_that_is_alone_decides_alone_and_one_that_is_alone_again_keeps_its_homes(void
     assert_int_equal(served(s, 1, "later", 10 * MS), later);
     /* ... and nothing more from then on. */
     int other = (later + 1) % WORKERS;
-    home_records_use(s->records[other], SLICE_LIT("later"), HOME_MOVE,
+    home_records_use(s->records[other], SLICE_LIT("later"), HOME_REASSIGN,
                      name_of(s->f[0].workers[later]), now(s));
     publish(s);
     assert_int_equal(home_at(s, 1, "later"), later);
@@ -608,7 +608,7 @@ static void recall_move(struct street *s, int first, int second, bool by_name)
     uint64_t at_us = now(s) - 5 * SECOND;
     const struct homes_record left = {.kind = HOME_NEW, .since_us = at_us, .used_us = at_us};
     struct homes_record moved = {
-        .kind = HOME_MOVE, .since_us = at_us + SECOND, .used_us = at_us + 2 * SECOND};
+        .kind = HOME_REASSIGN, .since_us = at_us + SECOND, .used_us = at_us + 2 * SECOND};
     struct lodgers *f = &s->f[1];
 
     moved.from = by_name ? NULL : f->workers[1];
@@ -647,8 +647,9 @@ static void a_home_long_unused_at_the_last_use_is_none_whichever_reports_first(v
             int w = i == 0 ? k : 2 - k;
             /* 0 and 1 are used to the end, 2 is not. */
             uint64_t used_us = now(s) - (w == 2 ? 112 : 100) * (uint64_t)SECOND;
-            const struct homes_record r = {
-                .kind = w == 2 ? HOME_NEW : HOME_COPY, .since_us = used_us, .used_us = used_us};
+            const struct homes_record r = {.kind = w == 2 ? HOME_NEW : HOME_REPLICATE,
+                                           .since_us = used_us,
+                                           .used_us = used_us};
 
             homes_published(f->homes, f->workers[w], SLICE_LIT("a"), &r, now(s));
             homes_check(f->homes);
@@ -721,10 +722,10 @@ int main(void)
         cmocka_unit_test(
             a_load_balancer_that_reassigns_a_victim_of_a_flood_is_followed_by_the_other),
         cmocka_unit_test(the_younger_of_two_moves_at_once_stays),
-        cmocka_unit_test(only_the_owner_copies_a_class),
+        cmocka_unit_test(only_the_owner_replicates_a_class),
         cmocka_unit_test(a_move_is_not_undone_by_what_was_published_before_it_was_known),
         cmocka_unit_test(a_class_that_was_not_used_for_long_leaves_its_home_for_both),
-        cmocka_unit_test(a_copy_is_a_home_for_both_until_none_uses_it),
+        cmocka_unit_test(a_further_home_is_one_for_both_until_none_uses_it),
         cmocka_unit_test(a_workers_load_is_the_published_work_of_its_classes),
         cmocka_unit_test(
             one_that_is_alone_decides_alone_and_one_that_is_alone_again_keeps_its_homes),

@@ -82,7 +82,7 @@ static void a_class_moves_away_from_a_home_that_others_have_flooded(void **state
         assert_int_equal(ask(&f, "loud"), home);
     memset(f.refused, 0, sizeof(f.refused));
     assert_int_not_equal(ask(&f, "quiet"), home);
-    assert_int_equal(f.choice.reason, HOMES_MOVE);
+    assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     assert_ptr_equal(f.choice.from, f.workers[home]);
     assert_int_equal(homes_count(&f, "quiet"), 1);
     lodgers_end(&f);
@@ -104,7 +104,7 @@ static void a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one(void *
     while (f.choice.home_us < 125 * MS);
     memset(f.refused, 0, sizeof(f.refused));
     assert_int_not_equal(ask(&f, "quiet"), home);
-    assert_int_equal(f.choice.reason, HOMES_MOVE);
+    assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     /* Longer than four cold requests of 30 ms, not as long as V. */
     assert_true(f.choice.home_us < 150 * MS);
     lodgers_end(&f);
@@ -151,7 +151,7 @@ static void a_class_does_not_move_away_from_work_of_its_own(void **state)
 
 /* ---- new workers ---- */
 
-static void a_new_worker_draws_classes_one_cold_request_at_a_time(void **state)
+static void a_new_worker_gets_classes_one_cold_request_at_a_time(void **state)
 {
     struct lodgers f;
 
@@ -167,23 +167,23 @@ static void a_new_worker_draws_classes_one_cold_request_at_a_time(void **state)
     }
     f.n = 5;
     lodgers_join(&f, 4, 1);
-    size_t drawn = 0;
+    size_t got = 0;
     for (int round = 0; round < 5; ++round) {
         for (int i = 0; i < 40; ++i) {
             char cls[16];
 
             snprintf(cls, sizeof(cls), "c%d", i);
             int w = ask(&f, cls);
-            bool draws = f.choice.reason == HOMES_DRAW;
-            drawn += draws;
-            assert_true(!draws || w == 4);
-            /* While what it has drawn is cold, it draws no more. */
-            if (draws) {
+            bool rebalanced = f.choice.reason == HOMES_REBALANCE;
+            got += rebalanced;
+            assert_true(!rebalanced || w == 4);
+            /* While what it has got is cold, it gets no more. */
+            if (rebalanced) {
                 char next[16];
 
                 snprintf(next, sizeof(next), "c%d", (i + 1) % 40);
                 ask(&f, next);
-                assert_int_not_equal(f.choice.reason, HOMES_DRAW);
+                assert_int_not_equal(f.choice.reason, HOMES_REBALANCE);
                 f.now_us += 30 * MS;
                 answer_how(&f, --f.ntickets, false);
             }
@@ -192,8 +192,8 @@ static void a_new_worker_draws_classes_one_cold_request_at_a_time(void **state)
         }
     }
     /* Its fair share is 8 of 40. */
-    assert_in_range(drawn, 5, 8);
-    assert_int_equal(view_of(&f, 4).homes, drawn);
+    assert_in_range(got, 5, 8);
+    assert_int_equal(view_of(&f, 4).homes, got);
     lodgers_end(&f);
 }
 
@@ -201,7 +201,7 @@ static void a_new_worker_gets_its_part_where_all_classes_are_small(void **state)
 {
     enum { CLASSES = 400, NEW = 4 };
     struct lodgers f;
-    size_t drawn = 0;
+    size_t got = 0;
 
     (void)state;
     lodgers_start(&f, NEW, 1);
@@ -212,13 +212,13 @@ static void a_new_worker_gets_its_part_where_all_classes_are_small(void **state)
             lodgers_join(&f, f.n++, 1);
         snprintf(cls, sizeof(cls), "c%d", i % CLASSES);
         int w = serve(&f, cls, 10 * MS);
-        drawn += w == NEW && f.choice.reason == HOMES_DRAW;
+        got += w == NEW && f.choice.reason == HOMES_REBALANCE;
         /* A part of one worker's work. */
         assert_true(i < CLASSES || f.choice.share < 0.05);
     }
     /* A fifth of all is fair. */
-    assert_in_range(drawn, CLASSES / 10, CLASSES / 5);
-    assert_int_equal(view_of(&f, NEW).homes, drawn);
+    assert_in_range(got, CLASSES / 10, CLASSES / 5);
+    assert_int_equal(view_of(&f, NEW).homes, got);
     lodgers_end(&f);
 }
 
@@ -312,7 +312,7 @@ static void no_eligible_worker_is_none_to_choose(void **state)
     lodgers_end(&f);
 }
 
-static void a_detour_leaves_the_homes_as_they_are(void **state)
+static void overflow_leaves_the_homes_as_they_are(void **state)
 {
     struct lodgers f;
 
@@ -321,7 +321,7 @@ static void a_detour_leaves_the_homes_as_they_are(void **state)
     int home = serve(&f, "a", 10 * MS);
     f.refused[home] = true;
     assert_int_not_equal(serve(&f, "a", 10 * MS), home);
-    assert_int_equal(f.choice.reason, HOMES_DETOUR);
+    assert_int_equal(f.choice.reason, HOMES_OVERFLOW);
     f.refused[home] = false;
     assert_int_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(homes_count(&f, "a"), 1);
@@ -530,14 +530,14 @@ int main(void)
         cmocka_unit_test(a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one),
         cmocka_unit_test(a_home_that_the_class_is_not_worth_is_given_up_after_a_while),
         cmocka_unit_test(a_class_does_not_move_away_from_work_of_its_own),
-        cmocka_unit_test(a_new_worker_draws_classes_one_cold_request_at_a_time),
+        cmocka_unit_test(a_new_worker_gets_classes_one_cold_request_at_a_time),
         cmocka_unit_test(a_new_worker_gets_its_part_where_all_classes_are_small),
         cmocka_unit_test(the_first_home_of_a_class_is_a_worker_that_has_published_skill_at_it),
         cmocka_unit_test(scores_of_an_excluded_worker_have_no_effect),
         cmocka_unit_test(the_classes_of_an_ineligible_worker_move_one_by_one_and_wait_for_it),
         cmocka_unit_test(a_worker_that_has_left_has_no_homes_and_its_requests_still_end),
         cmocka_unit_test(no_eligible_worker_is_none_to_choose),
-        cmocka_unit_test(a_detour_leaves_the_homes_as_they_are),
+        cmocka_unit_test(overflow_leaves_the_homes_as_they_are),
         cmocka_unit_test(a_fast_error_lowers_no_cost),
         cmocka_unit_test(time_in_the_queue_is_no_service),
         cmocka_unit_test(work_of_others_is_a_workers_work),

@@ -18,7 +18,7 @@ enum { SITES = 4, SEEN_ONCE = 200 };
 
 /*
  * All requested classes have their home at worker 0; those of 1 were requested once, before 0 was
- * added. Because of its many homes, 1 is not the less loaded one, so nothing is drawn there.
+ * added. Because of its many homes, 1 is not the less loaded one, so no class is rebalanced to it.
  */
 static void lodge_all_at_one(struct lodgers *f)
 {
@@ -54,7 +54,7 @@ static void classes_leave_the_longer_queue_of_two_until_it_is_no_longer_too_long
     lodge_all_at_one(&f);
     queue_at_one(&f, 10);
     assert_int_equal(ask(&f, "a"), 1);
-    assert_int_equal(f.choice.reason, HOMES_MOVE);
+    assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     assert_ptr_equal(f.choice.from, f.workers[0]);
     for (int i = 0; i < 40 * SITES; ++i)
         ask(&f, sites[i % SITES]);
@@ -81,7 +81,7 @@ static void a_short_queue_of_two_is_waited_in(void **state)
     assert_true(f.ntickets > 0);
     /* The other has nothing to do: it gets one, and has something now. */
     assert_int_equal(ask(&f, sites[f.ntickets % SITES]), 1);
-    assert_int_equal(f.choice.reason, HOMES_DETOUR);
+    assert_int_equal(f.choice.reason, HOMES_OVERFLOW);
     while (view_of(&f, 0).work_us <= 5 * v.cold_us) {
         assert_int_equal(ask(&f, sites[f.ntickets % SITES]), 0);
         assert_int_equal(f.choice.reason, HOMES_HOME);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Overflow (detours): requests that would wait behind others while half of the workers are idle.
+ * Overflow: requests that would wait behind others while half of the workers are idle.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle(
     (void)state;
     int home = queue_up(&f);
     assert_int_not_equal(ask(&f, "quiet"), home);
-    assert_int_equal(f.choice.reason, HOMES_DETOUR);
+    assert_int_equal(f.choice.reason, HOMES_OVERFLOW);
     assert_int_equal(homes_count(&f, "quiet"), 1);
     struct homes_worker *at;
     homes_of(f.homes, SLICE_LIT("quiet"), &at, 1);
