@@ -2,7 +2,7 @@
  *
  * Membership, which members are eligible, requests that wait, and the counting of requests. Other
  * files: skills (pool_skills.c), the choice of a worker (pool_policy.c, pool_resume.c, ...),
- * workers activated because of overload (pool_called.c).
+ * workers activated because of overload (pool_activation.c).
  */
 #include "routing/pool.h"
 
@@ -53,7 +53,7 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     list_init(&p->leaving);
     list_init(&p->versions);
     list_init(&p->waiting);
-    list_init(&p->called);
+    list_init(&p->activated);
     p->fingerprint = xstrdup(fingerprint != NULL ? fingerprint : "");
     pool_lock(p);
     apply_locked(p, s);
@@ -84,7 +84,7 @@ void pool_destroy(struct pool *p)
     ASSERT(p->backlog == 0);
     ASSERT(p->nwaiting == 0);
     ASSERT(p->nreleased == 0);
-    ASSERT(list_empty(&p->called));
+    ASSERT(list_empty(&p->activated));
     pool_lock(p);
     pool_shadow_fini_locked(p);
     pool_unlock(p);
@@ -113,9 +113,9 @@ void pool_set(struct pool *p, const struct pool_settings *s)
 /*
  * ---- which workers are eligible ----
  *
- * The available members except those just woken (pool_called.c), and with single_version only those
- * of the active version. The active version is the one that most members run. It changes only if
- * another version has strictly more members; of several such versions, the one seen first is
+ * The available members except those just woken (pool_activation.c), and with single_version only
+ * those of the active version. The active version is the one that most members run. It changes only
+ * if another version has strictly more members; of several such versions, the one seen first is
  * elected. A version without available members counts as having no members, because an outage of
  * one version must not keep another one idle. Source: zc.resumelb lb.py Pool._new_version and
  * _quorum (formulas: tests/oracle/README.md).
@@ -187,7 +187,7 @@ static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 
 static bool is_eligible(const struct pool *p, const struct worker *w)
 {
-    return !w->unavailable && w->call != POOL_CALL_WOKEN_ &&
+    return !w->unavailable && w->activation != POOL_ACTIVATION_WOKEN_ &&
            (!p->settings.single_version || w->version == p->active);
 }
 
@@ -350,7 +350,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
         w->version = v;
     }
     w->has_shown = r->n != 0;
-    if (w->call == POOL_CALL_RELIEVE && w->has_shown)
+    if (w->activation == POOL_ACTIVATION_RELIEVE && w->has_shown)
         pool_deactivate_locked(p, w);
     if (w->place == WORKER_ELIGIBLE) {
         pool_skills_replace(p, w, r);
@@ -529,7 +529,7 @@ static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t 
     out->backlog = backlog;
     worker_set_backlog(w, backlog + 1);
     ++p->backlog;
-    if (w->call != POOL_CALL_NONE)
+    if (w->activation != POOL_ACTIVATION_NONE)
         pool_activated_took_locked(p, w);
     pool_tick(p, w);
     list_push_back(&w->in_flight, &out->node_);

@@ -309,19 +309,20 @@ bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms);
 /* Resets the overload time. */
 void pool_overload_forget(struct pool *p);
 
-enum pool_call {
-    POOL_CALL_NONE,
+enum pool_activation {
+    POOL_ACTIVATION_NONE,
     /* A dormant slot: it gets the next request that would go to an overloaded worker, which starts
-     * its process. It is then ineligible until it leaves or pool_call changes it. */
-    POOL_CALL_WAKE,
+     * its process. It is then ineligible until it leaves or pool_activate changes it. */
+    POOL_ACTIVATION_WAKE,
     /* A new process: it gets such requests while it is not overloaded itself, until it has a resume
      * with skills. No effect if it has already sent one. */
-    POOL_CALL_RELIEVE,
+    POOL_ACTIVATION_RELIEVE,
     /* Private: a slot to be woken has received its request, so it is ineligible. */
-    POOL_CALL_WOKEN_,
+    POOL_ACTIVATION_WOKEN_,
 };
 /* Activates W; this ends when it leaves. No effect if W is not a member. */
-void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released);
+void pool_activate(struct pool *p, struct worker *w, enum pool_activation how,
+                   struct list *released);
 /* Returns true if W was to be woken and has received its request. */
 bool pool_woke(struct pool *p, const struct worker *w);
 

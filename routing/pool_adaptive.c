@@ -115,7 +115,8 @@ static bool is_excluded(void *context, void *worker)
     const struct worker *w = worker;
 
     /* Without a request, spared workers, which depend on one, are not considered. */
-    return w->of->call == POOL_CALL_WAKE || (context != NULL && !pool_may_choose(context, w));
+    return w->of->activation == POOL_ACTIVATION_WAKE ||
+           (context != NULL && !pool_may_choose(context, w));
 }
 
 static void on_leaving(struct pool *p, struct worker *w, struct worker *to)

@@ -48,11 +48,11 @@ struct worker {
     /* The following members belong to the pool, which frees what they point to when W leaves. */
     struct pool *pool; /* NULL outside */
     enum worker_place place;
-    struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
-    struct list member_node; /* pool->members */
-    struct list called_node; /* pool->called: those to be woken and those that relieve */
-    enum pool_call call;     /* of a member */
-    bool has_shown;          /* its last resume had skills */
+    struct list place_node;     /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
+    struct list member_node;    /* pool->members */
+    struct list activated_node; /* pool->activated: those to be woken and those that relieve */
+    enum pool_activation activation; /* of a member */
+    bool has_shown;                  /* its last resume had skills */
     bool unavailable;
     struct version *version;  /* NULL if not a member */
     _Atomic uint64_t backlog; /* written under the lock, read by worker_report without */
@@ -204,9 +204,9 @@ struct pool_rule {
 
     /* Chooses an eligible worker that is neither excluded nor spared; q->front is one. Sets worker,
      * reason and, if the policy has them, the numbers. No effect on a later choice: the request may
-     * go to another worker, or to none (pool_explain, pool_called.c). */
+     * go to another worker, or to none (pool_explain, pool_activation.c). */
     void (*choose)(struct pool *p, const struct pool_question *q, struct pool_choice *out);
-    /* c->worker gets the request: the chosen worker, or an activated one (PICK_CALLED). Called
+    /* c->worker gets the request: the chosen worker, or an activated one (PICK_ACTIVATED). Called
      * right after choose, before counts and lists are updated. H does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
@@ -258,7 +258,7 @@ struct pool {
     uint64_t next_ticket;
     bool owes_turns; /* a turn was due while no list for the waiter was passed */
 
-    struct list called;
+    struct list activated;
     bool above;              /* the last check found all eligible workers above spawn_backlog ... */
     uint64_t above_since_ms; /* ... as did each check since this time */
 
@@ -398,7 +398,7 @@ void pool_skills_copy(const struct worker *w, struct resume *out);
 /* Returns the score of W, which is eligible, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
 
-/* pool_called.c: workers activated because of overload */
+/* pool_activation.c: workers activated because of overload */
 /* If the policy's choice is overloaded, an activated worker gets the request instead, if it can. */
 void pool_activated_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out);
 /* W, which is activated, has received a request, by any rule. */

@@ -6,7 +6,7 @@
  * The requests in flight of other load balancers at a worker are added to its backlog where scores
  * are divided, and to its mean and the front's where the cutoff compares them. The means themselves
  * include our own requests only. Without reports, and without workers activated because of overload
- * (pool_called.c), the results are bit for bit those of the original.
+ * (pool_activation.c), the results are bit for bit those of the original.
  */
 #include "routing/pool_internal.h"
 

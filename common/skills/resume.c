@@ -81,7 +81,7 @@ enum {
     CONCURRENCY_MAX = 1000000,
 };
 
-static const char *const states[] = {"starting", "ready", "cold", "draining"};
+static const char *const states[] = {"starting", "ready", "dormant", "draining"};
 static const char *const ends[] = {"", "drain", "upgrade", "stop"};
 
 const char *resume_state_text(enum resume_state s)
@@ -199,7 +199,7 @@ static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *
     if (e == ERR_OK && !resume_is_fingerprint(slice_of(out->fingerprint)))
         e = resume_reject(why, ERR_SYNTAX, "fingerprint", "not 16 hexadecimal digits");
     if (e == ERR_OK && state == ARRAY_LEN(states))
-        e = resume_reject(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
+        e = resume_reject(why, ERR_RANGE, "state", "not one of starting, ready, dormant, draining");
     if (e == ERR_OK)
         e = read_int(obj, "generation", 0, INT64_MAX, &generation, why);
     if (e == ERR_OK && json_object_get(obj, "concurrency") != NULL)

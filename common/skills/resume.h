@@ -45,7 +45,7 @@ size_t resume_forget(struct resume *r, const struct slice *cls);
  * (docs/reference/protocols.md). Pure; any thread.
  */
 
-enum resume_state { RESUME_STARTING, RESUME_READY, RESUME_COLD, RESUME_DRAINING };
+enum resume_state { RESUME_STARTING, RESUME_READY, RESUME_DORMANT, RESUME_DRAINING };
 enum resume_end { RESUME_END_NONE, RESUME_END_DRAIN, RESUME_END_UPGRADE, RESUME_END_STOP };
 
 struct resume_line {

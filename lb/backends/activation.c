@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Selects which workers without a process (cold), or with a starting process, are in the pool. They
- * are not in the pool, so that new classes do not start every available process. One is
+ * Selects which workers without a process (dormant), or with a starting process, are in the pool.
+ * They are not in the pool, so that new classes do not start every available process. One is
  * brought in if no warm worker exists (a starting one first), or when the backlog of every warm
  * worker stayed above spawn_backlog for spawn_after.
  *
- *   out, cold -- overload --> in, to be woken -- its request --> out, starting --> in, warm
+ *   out, dormant -- overload --> in, to be woken -- its request --> out, starting --> in, warm
  *        ^                         |                                   |           (by its stream)
  *        '---- overload ended -----'------------ it failed ------------'
  *
@@ -63,12 +63,12 @@ void activation_end(struct membership *ms)
     pool_overload_forget(ms->app->pool);
 }
 
-static void set_role(const struct backend *b, enum pool_call role)
+static void set_role(const struct backend *b, enum pool_activation role)
 {
     struct list released;
 
     list_init(&released);
-    pool_call(b->app->pool, b->worker, role, &released);
+    pool_activate(b->app->pool, b->worker, role, &released);
     route_wait_wake(&released);
 }
 
@@ -95,12 +95,12 @@ static uint64_t activation_place_of(const char *name)
     return h ^ (h >> 33);
 }
 
-static struct backend *best_cold(const struct membership *ms)
+static struct backend *best_dormant(const struct membership *ms)
 {
     struct backend *best = NULL;
     struct backend *b;
 
-    list_for_each_entry (b, &ms->kinds[WORKER_COLD_OUT], in_kind) {
+    list_for_each_entry (b, &ms->kinds[WORKER_DORMANT_OUT], in_kind) {
         if (best == NULL || b->failed_activations < best->failed_activations ||
             (b->failed_activations == best->failed_activations &&
              activation_place_of(b->name) < activation_place_of(best->name)))
@@ -134,7 +134,7 @@ static void schedule_check(struct membership *ms)
     /* Whether a check can change anything. */
     bool useful = !ms->stopping && ms->app->settings->s.spawn_backlog != 0 &&
                   first_of(ms, WORKER_WARM) != NULL &&
-                  (first_of(ms, WORKER_COLD_OUT) != NULL ||
+                  (first_of(ms, WORKER_DORMANT_OUT) != NULL ||
                    first_of(ms, WORKER_STARTING_OUT) != NULL || a->active != NULL);
     if (!useful) {
         timer_stop(&a->check);
@@ -152,9 +152,9 @@ void activation_check(struct timer *t)
     uint64_t now_ms = loop_now_ms(ms->app->lb->control);
     uint64_t for_ms = 0;
 
-    stat_add(application_control_stats(ms->app), APP_STAT_cold_looks, 1);
+    stat_add(application_control_stats(ms->app), APP_STAT_dormant_checks, 1);
     a->overloaded = pool_overloaded(ms->app->pool, now_ms, &for_ms);
-    if (a->active != NULL && a->active->kind != WORKER_COLD_IN) {
+    if (a->active != NULL && a->active->kind != WORKER_DORMANT_IN) {
         if (now_ms - a->activated_ms >= START_PATIENCE_MS)
             activation_end(ms);
     } else if (a->active != NULL) {
@@ -169,7 +169,7 @@ void activation_check(struct timer *t)
     } else if (some_will_be_ready(ms, now_ms)) {
         pool_overload_forget(ms->app->pool);
     } else if (a->overloaded && for_ms >= ms->app->settings->s.spawn_after_ms) {
-        struct backend *b = best_cold(ms);
+        struct backend *b = best_dormant(ms);
 
         if (b != NULL) {
             log_activation(b, "overload");
@@ -177,7 +177,7 @@ void activation_check(struct timer *t)
             a->activated_ms = now_ms;
             a->woken_ms = 0;
             backend_join(b);
-            set_role(b, POOL_CALL_WAKE);
+            set_role(b, POOL_ACTIVATION_WAKE);
         }
     }
     schedule_check(ms);
@@ -195,8 +195,8 @@ static enum worker_kind kind_of(const struct backend *b)
         return in ? WORKER_WARM : WORKER_OTHER;
     if (b->last.state == RESUME_STARTING)
         return in ? WORKER_STARTING_IN : WORKER_STARTING_OUT;
-    if (b->last.state == RESUME_COLD)
-        return in ? WORKER_COLD_IN : WORKER_COLD_OUT;
+    if (b->last.state == RESUME_DORMANT)
+        return in ? WORKER_DORMANT_IN : WORKER_DORMANT_OUT;
     return WORKER_OTHER;
 }
 
@@ -211,17 +211,18 @@ void membership_sort(struct backend *b)
         return;
     list_remove(&b->in_kind);
     list_push_back(&ms->kinds[b->kind], &b->in_kind);
-    if (from == WORKER_COLD_IN && (b->kind == WORKER_STARTING_IN || b->kind == WORKER_WARM))
-        stat_add(application_control_stats(ms->app), APP_STAT_cold_spawns, 1);
+    if (from == WORKER_DORMANT_IN && (b->kind == WORKER_STARTING_IN || b->kind == WORKER_WARM))
+        stat_add(application_control_stats(ms->app), APP_STAT_dormant_spawns, 1);
     if (b->kind == WORKER_WARM)
         b->failed_activations = 0;
-    if (was_active && (b->kind < WORKER_NO_PROCESS || b->kind == WORKER_COLD_OUT)) {
+    if (was_active && (b->kind < WORKER_NO_PROCESS || b->kind == WORKER_DORMANT_OUT)) {
         b->failed_activations += b->kind != WORKER_WARM;
         activation_end(ms);
     }
     /* It became warm during an overload, whatever activated it: it relieves the other workers. */
     if (b->kind == WORKER_WARM && from >= WORKER_NO_PROCESS)
-        set_role(b, was_active || ms->activation.overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
+        set_role(b, was_active || ms->activation.overloaded ? POOL_ACTIVATION_RELIEVE
+                                                            : POOL_ACTIVATION_NONE);
 }
 
 static void add_one(struct membership *ms)
@@ -229,15 +230,15 @@ static void add_one(struct membership *ms)
     struct backend *b = ms->activation.active;
 
     /* It is in the pool for overload only, but no other worker is left. */
-    if (b != NULL && b->kind == WORKER_COLD_IN) {
-        set_role(b, POOL_CALL_NONE);
+    if (b != NULL && b->kind == WORKER_DORMANT_IN) {
+        set_role(b, POOL_ACTIVATION_NONE);
         activation_end(ms);
     }
-    if (first_of(ms, WORKER_STARTING_IN) != NULL || first_of(ms, WORKER_COLD_IN) != NULL)
+    if (first_of(ms, WORKER_STARTING_IN) != NULL || first_of(ms, WORKER_DORMANT_IN) != NULL)
         return;
     b = first_of(ms, WORKER_STARTING_OUT);
     if (b == NULL)
-        b = best_cold(ms);
+        b = best_dormant(ms);
     if (b == NULL)
         return;
     log_activation(b, "no-warm-worker");
@@ -257,14 +258,14 @@ void membership_reserve(struct membership *ms)
         return;
     }
     /* All but the one that is to be woken. */
-    list_for_each_entry_safe (b, &ms->kinds[WORKER_COLD_IN], in_kind) {
+    list_for_each_entry_safe (b, &ms->kinds[WORKER_DORMANT_IN], in_kind) {
         if (b != active)
             backend_leave(b);
     }
     /* Requests need not wait for it any more: it joins again when it is ready. */
     if (active != NULL && active->kind == WORKER_STARTING_IN)
         backend_leave(active);
-    else if (active != NULL && active->kind == WORKER_COLD_IN &&
+    else if (active != NULL && active->kind == WORKER_DORMANT_IN &&
              ms->app->settings->s.spawn_backlog == 0)
         activation_give_up(ms, "switched-off");
     schedule_check(ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cold and starting instances are not added to the pool here: that depends on the whole application
- * (activation.c).
+ * Dormant and starting instances are not added to the pool here: that depends on the whole
+ * application (activation.c).
  */
 #include "lb/backends/backend.h"
 

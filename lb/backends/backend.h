@@ -26,8 +26,8 @@ enum worker_kind {
     WORKER_WARM,         /* in the pool, ready */
     WORKER_STARTING_OUT, /* not in the pool */
     WORKER_STARTING_IN,
-    WORKER_COLD_OUT,
-    WORKER_COLD_IN,
+    WORKER_DORMANT_OUT,
+    WORKER_DORMANT_IN,
     WORKER_KINDS,
     WORKER_NO_PROCESS = WORKER_STARTING_OUT /* from here on: no process that is ready */
 };
@@ -131,7 +131,7 @@ void backend_leave(struct backend *b);
 void backend_drain(struct backend *b, bool on);
 /* Deletes the score of B for CLS, or all (NULL), until its next resume. Returns how many. */
 size_t backend_forget(struct backend *b, const struct slice *cls);
-/* "ready", "cold", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
+/* "ready", "dormant", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
 const char *backend_state(const struct backend *b);
 /* The host of NAME, which is HOST:PORT, stands for B. */
 void backend_set_host(struct backend *b, const char *name);
@@ -164,8 +164,8 @@ void membership_check_failed(const struct backend *b);
 /* B's kind may have changed: instance, state, whether it is in the pool. */
 void membership_sort(struct backend *b);
 /*
- * Must be called when the state of a backend has changed. Selects which cold or starting ones join
- * the pool, and which ones leave it (activation.c).
+ * Must be called when the state of a backend has changed. Selects which dormant or starting ones
+ * join the pool, and which ones leave it (activation.c).
  */
 void membership_reserve(struct membership *ms);
 /* B has been drained or undrained: stores that for the next run. */

@@ -78,7 +78,7 @@ struct balancers {
 /* activation.c's. */
 struct activation {
     struct timer check;
-    struct backend *active; /* activated because of overload; cold or starting; NULL: none */
+    struct backend *active; /* activated because of overload; dormant or starting; NULL: none */
     uint64_t activated_ms;
     uint64_t woken_ms; /* when it was found to have got its request; 0: not */
     bool overloaded;   /* as of the last check */

@@ -391,19 +391,19 @@ def test_a_response_cut_short_is_seen_to_be(world):
     assert agent.get().status == 200
 
 
-# ---- cold slots and the budget ----
+# ---- dormant slots and the budget ----
 
-def test_a_cold_slot_starts_a_process_when_a_request_reaches_it(world):
+def test_a_dormant_slot_starts_a_process_when_a_request_reaches_it(world):
     agent = TinyAgent(world, slots=2, min_processes=1, max_processes=2).wait_ready()
     stream = agent.stream(1)
-    cold = stream.wait(lambda x: x['state'] == 'cold')
-    assert agent.provider(1)['state'] == 'cold' and 'pid' not in agent.provider(1)
+    dormant = stream.wait(lambda x: x['state'] == 'dormant')
+    assert agent.provider(1)['state'] == 'dormant' and 'pid' not in agent.provider(1)
     r = agent.get(n=1)
     assert r.status == 200
     warm = stream.wait(lambda x: x['state'] == 'ready')
-    assert warm['incarnation'] == cold['incarnation']
+    assert warm['incarnation'] == dormant['incarnation']
     os.kill(agent.pid(1), signal.SIGKILL)
-    again = stream.wait(lambda x: x['state'] == 'cold' and x['incarnation'] != cold['incarnation'])
+    again = stream.wait(lambda x: x['state'] == 'dormant' and x['incarnation'] != dormant['incarnation'])
     assert again['incarnation'] != warm['incarnation']
 
 

@@ -117,13 +117,13 @@ def hold(agent, go, n=1, address=None):
 
 def test_processes_start_when_they_are_asked_for_and_end_when_they_idle(world):
     agent = PoolAgent(world, slots=3, min_processes=0, max_processes=3, max_idle_time='1s').wait_ready()
-    assert agent.processes() == 0 and agent.states() == ['cold'] * 3
+    assert agent.processes() == 0 and agent.states() == ['dormant'] * 3
     assert agent.ask().status == 200
     wait_until(lambda: agent.processes() == 0, 'all idle processes to end')
     # one process, or two if the first took long to start
     figures = agent.figures()
     assert figures['ended_idle'] == figures['spawns'] >= 1 and figures['deaths'] == 0
-    assert agent.states() == ['cold'] * 3
+    assert agent.states() == ['dormant'] * 3
     assert agent.ask().status == 200
 
 

@@ -211,7 +211,7 @@ def test_the_page_the_tool_and_the_figures_state_what_the_json_states(world, bro
         assert row['processed'] == str(p['processed']) and row['version'] == '<2>' == p['version']
         assert row['address'] == slot['address']
     assert app['slots'][0]['process']['processed'] == 5
-    assert processes[2]['state'] == 'cold' and app['slots'][2]['state'] == 'cold'
+    assert processes[2]['state'] == 'dormant' and app['slots'][2]['state'] == 'dormant'
     settings = {r['setting']: (r['value'], r['origin']) for r in rows(browser, 'setting')}
     assert settings['max_queue'] == ('9', 'tree') and settings['version'] == ('<2>', 'yaml')
     assert settings['persistent'] == ('true', 'default')

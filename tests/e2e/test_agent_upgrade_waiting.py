@@ -107,7 +107,7 @@ def test_requests_that_wait_at_a_dormant_slot_need_no_retry_of_the_load_balancer
     crowded = Crowded(world)
     lb = world.resumelb({'workers': crowded.agent.addresses, 'resume': 'stream'}, wait=False)
     wait_until(lb.listening, 'the load balancer')
-    wait_until(lambda: [w['state'] for w in lb.workers().values()] == ['cold', 'cold'], 'two cold slots')
+    wait_until(lambda: [w['state'] for w in lb.workers().values()] == ['dormant', 'dormant'], 'two dormant slots')
     asked = [Background(lb.address, 'POST', '/%d' % i, (), b'x') for i in range(4)]
     wait_until(lambda: crowded.waiting() > 0, 'one to wait at its slot')
     old = crowded.upgrade()

@@ -105,7 +105,7 @@ def test_every_outcome_has_its_runbook():
 
 
 def test_the_comparison_finds_promised_lines_that_are_not_printed():
-    printed = 'application shop\n  127.0.0.1:9000   ready  -\n  127.0.0.1:9001   cold\n'
+    printed = 'application shop\n  127.0.0.1:9000   ready  -\n  127.0.0.1:9001   dormant\n'
     assert missing(['127.0.0.1:9000 ready ...', '127.0.0.1:9001 ...'], printed) is None
     assert missing(['127.0.0.1:9001 ready'], printed) == '127.0.0.1:9001 ready'
     assert missing(['127.0.0.1:9001 ...', '127.0.0.1:9000 ...'], printed) == '127.0.0.1:9000 ...', 'the order matters'

@@ -126,21 +126,21 @@ def test_a_draining_worker_gets_no_new_requests_and_comes_back(world):
     assert {lb.get(host='y').body for _ in range(5)} == {b'a'}
 
 
-def test_cold_and_starting_processes_stay_out_while_there_is_a_warm_one(world):
-    warm, cold, starting = Agent(world), Agent(world), Agent(world)
-    lb = pool(world, [warm, cold, starting])
+def test_dormant_and_starting_processes_stay_out_while_there_is_a_warm_one(world):
+    warm, dormant, starting = Agent(world), Agent(world), Agent(world)
+    lb = pool(world, [warm, dormant, starting])
     warm.say('w')
     becomes(lb, warm, 'ready')
-    cold.say('c', 'cold')
+    dormant.say('c', 'dormant')
     starting.say('s', 'starting')
-    becomes(lb, cold, 'cold')
+    becomes(lb, dormant, 'dormant')
     becomes(lb, starting, 'starting')
     assert in_pool(lb) == {warm.address}
     # the warm one leaves: one of the others becomes eligible, preferably the one that is starting
     warm.end('stop')
     wait_until(lambda: in_pool(lb) == {starting.address}, 'the starting one')
     starting.end('stop')
-    wait_until(lambda: in_pool(lb) == {cold.address}, 'the cold one')
+    wait_until(lambda: in_pool(lb) == {dormant.address}, 'the dormant one')
     assert lb.get().body == b'hello'
     # it becomes ineligible again when a warm one is available
     warm.opened(2)

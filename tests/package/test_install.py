@@ -106,7 +106,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     for unit in UNITS:
         wait_for_replacement(machine, unit, pids[unit])
     end_load(machine, load)
-    # Load may have called slots that were cold: more processes, but those from before are there.
+    # Load may have activated slots that were dormant: more processes, but those from before are there.
     assert processes and processes - application_processes(machine) == set()
     assert machine.run("dpkg-query -W -f '${Version}' resumelb") == VERSION + '+1'
     assert 'tree: directory' in machine.read('/etc/resumelb/resumelb.yaml')

@@ -130,14 +130,14 @@ static void step_worker_refuses(struct walk *w)
         worker_answered(worker);
 }
 
-static void step_worker_called(struct walk *w)
+static void step_worker_activated(struct walk *w)
 {
     struct worker *worker = w->workers[below(w, WORKERS)];
     uint64_t for_ms = 0;
 
     if (worker != NULL) {
         w->woken += pool_woke(w->pool, worker);
-        pool_call(w->pool, worker, (enum pool_call)below(w, 3), &w->released);
+        pool_activate(w->pool, worker, (enum pool_activation)below(w, 3), &w->released);
     }
     if (pool_overloaded(w->pool, w->picks, &for_ms))
         assert_in_range(for_ms, 0, w->picks);
@@ -246,7 +246,7 @@ static void take_step(struct walk *w)
     else if (kind < 22)
         step_worker_available(w);
     else if (kind < 25)
-        step_worker_called(w);
+        step_worker_activated(w);
     else if (kind < 26)
         step_worker_refuses(w);
     else if (kind < 27)

@@ -65,9 +65,9 @@ static inline void pool_check_worker(const struct pool *p, const struct worker *
     ASSERT(w->pool == p);
     ASSERT(w->place == place);
     ASSERT(backlog == in_flight);
-    ASSERT(place != WORKER_LEAVING || w->call == POOL_CALL_NONE);
-    ASSERT(list_linked(&w->called_node) ==
-           (w->call == POOL_CALL_WAKE || w->call == POOL_CALL_RELIEVE));
+    ASSERT(place != WORKER_LEAVING || w->activation == POOL_ACTIVATION_NONE);
+    ASSERT(list_linked(&w->activated_node) ==
+           (w->activation == POOL_ACTIVATION_WAKE || w->activation == POOL_ACTIVATION_RELIEVE));
     ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
     ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
     ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
@@ -100,19 +100,19 @@ static inline void pool_check_eligible(const struct pool *p)
     }
     /* No worker that could serve is ineligible. */
     list_for_each_entry (w, &p->ineligible, place_node) {
-        ASSERT(w->unavailable || w->call == POOL_CALL_WOKEN_ ||
+        ASSERT(w->unavailable || w->activation == POOL_ACTIVATION_WOKEN_ ||
                (p->settings.single_version && w->version != p->active));
     }
 }
 
-static inline void pool_check_called(const struct pool *p)
+static inline void pool_check_activated(const struct pool *p)
 {
     const struct worker *w;
 
-    list_for_each_entry (w, &p->called, called_node) {
+    list_for_each_entry (w, &p->activated, activated_node) {
         ASSERT(w->pool == p);
         ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
-        ASSERT(w->call == POOL_CALL_WAKE || w->call == POOL_CALL_RELIEVE);
+        ASSERT(w->activation == POOL_ACTIVATION_WAKE || w->activation == POOL_ACTIVATION_RELIEVE);
     }
 }
 
@@ -147,7 +147,7 @@ static inline void pool_check(struct pool *p)
     ASSERT(eligible.backlog + ineligible.backlog + leaving.backlog == p->backlog);
     ASSERT(eligible.places == p->places);
     pool_check_eligible(p);
-    pool_check_called(p);
+    pool_check_activated(p);
     pool_check_waiting(p);
     pool_skills_check(p);
     list_for_each_entry (w, &p->members, member_node) {

@@ -176,7 +176,7 @@ static void need_process(struct core_slot *s)
 /* All processes of G are busy: requests one more. */
 static void need_more(struct core_group *g)
 {
-    struct core_slot *cold = NULL;
+    struct core_slot *dormant = NULL;
     struct core_slot *s;
 
     g->core->changed = true;
@@ -187,13 +187,13 @@ static void need_more(struct core_group *g)
             continue;
         if (s->for_group)
             return;
-        if (cold == NULL || s->not_before_ms < cold->not_before_ms)
-            cold = s;
+        if (dormant == NULL || s->not_before_ms < dormant->not_before_ms)
+            dormant = s;
     }
-    if (cold == NULL)
+    if (dormant == NULL)
         return;
-    cold->for_group = true;
-    need_process(cold);
+    dormant->for_group = true;
+    need_process(dormant);
 }
 
 /* Like need_process, but only if there is a reason for a process. */
@@ -201,18 +201,18 @@ static void need_again(struct core_slot *s)
 {
     struct core_group *g = s->group;
     unsigned there = g->nprocesses;
-    struct core_slot *cold;
+    struct core_slot *dormant;
 
     if (has_reason(s))
         need_process(s);
-    /* As many cold slots as are missing to min_processes, from the first. */
-    list_for_each_entry (cold, &g->slots, node) {
+    /* As many dormant slots as are missing to min_processes, from the first. */
+    list_for_each_entry (dormant, &g->slots, node) {
         if (g->one_shot || there >= g->min_processes)
             break;
-        if (cold->process != NULL || !core_slot_enabled(cold))
+        if (dormant->process != NULL || !core_slot_enabled(dormant))
             continue;
-        cold->for_min = true;
-        need_process(cold);
+        dormant->for_min = true;
+        need_process(dormant);
         ++there;
     }
     if (g->nwaiting > 0)
@@ -681,7 +681,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
         core_begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
-    /* A cold slot queues one request even if max_queue is 0: it is needed to activate the slot. */
+    /* A dormant slot queues one request even if max_queue is 0: it activates the slot. */
     if (s->nwaiting >= g->max_queue && (ready || s->nwaiting > 0))
         return CORE_QUEUE_FULL;
     wait_in(r, s);

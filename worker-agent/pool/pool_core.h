@@ -11,7 +11,7 @@
  * Origin: Phusion Passenger 3, "ApplicationPool algorithm". Difference: a process belongs to a
  * slot, an address known to load balancers, and requests for a slot wait for that slot's process.
  *
- *   slot:  cold ── needed, room ─► process (STARTING ──► READY) ──► LEAVING ──► gone
+ *   slot:  dormant ── needed, room ─► process (STARTING ──► READY) ──► LEAVING ──► gone
  *                                   replacement (STARTING) ─ ready: takes its place ─┘
  */
 #ifndef RLB_AGENT_POOL_POOL_CORE_H
@@ -69,7 +69,7 @@ struct core_slot {
     struct core_group *group;
     struct list node; /* group->slots */
     unsigned n;
-    struct core_process *process;     /* STARTING or READY; NULL: cold */
+    struct core_process *process;     /* STARTING or READY; NULL: dormant */
     struct core_process *replacement; /* STARTING; takes over when it is ready */
     struct list leaving;              /* former processes of the slot */
     struct list waiting;              /* core_request */
@@ -170,7 +170,7 @@ void core_leave(struct core_request *r, uint64_t now_ms);
 void core_upgraded(struct core_request *r, uint64_t now_ms);
 
 /* ---- processes, as the owner sees them ---- */
-/* P was created for S as SPAWN requested, or is of a previous agent, and S is cold. */
+/* P was created for S as SPAWN requested, or is of a previous agent, and S is dormant. */
 void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms);
 /* Without a ready_probe: P accepts one request, which serves as the probe. */
 void core_probing(struct core_process *p, bool probing);

@@ -43,7 +43,7 @@ enum resume_state slot_state(const struct slot *s)
     if (s->attached != NULL)
         return RESUME_READY;
     if (p == NULL)
-        return list_linked(&s->core.need) ? RESUME_STARTING : RESUME_COLD;
+        return list_linked(&s->core.need) ? RESUME_STARTING : RESUME_DORMANT;
     /*
      * Load balancers send nothing to a starting process while a warm one exists. A process that is
      * probed by its first request is therefore reported as ready, or it would never receive that

@@ -3,7 +3,7 @@
  * A slot: a numbered, registered address with at most one process behind it, the requests that wait
  * for that process, its meters and its resume file. Owned by its group. Control loop only.
  *
- *   cold -- needed --> starting -- ready --> ready -- process dies or ends --> cold, or starting
+ *   dormant -- needed --> starting -- ready --> ready -- process exits --> dormant, starting
  *
  * While its process is being replaced, the slot has a second process, the replacement. When the
  * replacement is ready, it takes over the slot under a new incarnation, and the old process
@@ -83,7 +83,7 @@ static inline struct conn_pool_settings group_conn_settings(const struct app_gro
 /* Requests a process for S from the supervisor, or the replacement of the present one. */
 void app_process_spawn(struct slot *s);
 /*
- * Takes over K, which the supervisor had, as the process of S, which is cold. Takes K's output
+ * Takes over K, which the supervisor had, as the process of S, which is dormant. Takes K's output
  * descriptor. Returns false if K is ended instead: S is NULL, or its address is invalid.
  */
 bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_process *k);

@@ -170,11 +170,11 @@ static void a_slot_without_a_process_is_woken_only_when_all_workers_are_overload
     fixture_start(&f, &s);
     fixture_resume(&f, 0, "");
     fixture_resume(&f, 1, "");
-    pool_call(f.pool, f.workers[1], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[1], POOL_ACTIVATION_WAKE, &f.released);
     for (int i = 0; i < 3; ++i)
         assert_int_equal(fixture_get(&f, "a"), 0);
     assert_int_equal(fixture_get(&f, "a"), 1);
-    assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_ACTIVATED);
     assert_true(pool_woke(f.pool, f.workers[1]));
     fixture_end(&f);
 }

@@ -1,4 +1,4 @@
-foreach(noun pool pool_adaptive pool_backlog pool_called pool_classes pool_hash pool_p2c pool_policy pool_shadow
+foreach(noun pool pool_adaptive pool_backlog pool_activation pool_classes pool_hash pool_p2c pool_policy pool_shadow
     pool_shadow_time pool_thread pool_version pool_wait)
   rlb_unit_test(routing/${noun} LINK rlb::routing)
 endforeach()

@@ -68,12 +68,13 @@ static void absent_members_have_defaults_and_unknown_ones_are_ignored(void **sta
     struct resume_line l;
 
     (void)state;
-    parse("{" HEAD ",\"state\":\"cold\",\"generation\":0,\"skills\":{},\"mood\":[1,{\"x\":null}]}",
+    parse("{" HEAD
+          ",\"state\":\"dormant\",\"generation\":0,\"skills\":{},\"mood\":[1,{\"x\":null}]}",
           &l);
     assert_string_equal(l.version, "");
     assert_string_equal(l.fingerprint, "");
     assert_int_equal(l.concurrency, 1);
-    assert_int_equal(l.state, RESUME_COLD);
+    assert_int_equal(l.state, RESUME_DORMANT);
     resume_line_fini(&l);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How many processes a load gets, in virtual time: slots of which one has a process and the others
- * are cold; a process serves one request at a time, keeps the data of the classes it served last,
- * takes a while to start, and ends when it has been idle for long, unless it is the first. Cold
- * ones are called as lb/backends/activation.c does it: by what the pool finds at each look. Time
- * goes by in ms.
+ * are dormant; a process serves one request at a time, keeps the data of the classes it served
+ * last, takes a while to start, and ends when it has been idle for long, unless it is the first.
+ * Dormant ones are activated as lb/backends/activation.c does it: by what the pool finds at each
+ * look. Time goes by in ms.
  *
- *   cold --called--> in the pool --its request--> starting, out --> warm, in --idle--> cold
+ *   dormant --activated--> in, its request --> starting, out --> warm, in --idle--> dormant
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ enum {
     STARTS_MAX = 1000,
 };
 
-enum slot_state { COLD, STARTING, WARM };
+enum slot_state { DORMANT, STARTING, WARM };
 
 struct job {
     struct pool_pick pick;
@@ -62,9 +62,9 @@ struct slot {
 struct sim {
     struct draw draw;
     struct pool *pool;
-    bool all_in; /* cold ones are in the pool from the start, for comparison */
+    bool all_in; /* dormant ones are in the pool from the start, for comparison */
     struct slot slots[SLOTS];
-    int called; /* -1: none */
+    int activated; /* -1: none */
     uint64_t now_ms;
     int fresh_class; /* the next one that has not been requested yet */
     /* Since the last stretch began. */
@@ -165,7 +165,7 @@ static void live(struct sim *m, int n)
     struct slot *s = &m->slots[n];
 
     switch (s->state) {
-    case COLD:
+    case DORMANT:
         return;
     case STARTING:
         if (s->in_pool && !m->all_in && m->now_ms == s->since_ms + TELL_MS)
@@ -174,9 +174,10 @@ static void live(struct sim *m, int n)
             return;
         enter(m, s, WARM);
         send_resume(m, s);
-        pool_call(m->pool, s->worker, n == m->called ? POOL_CALL_RELIEVE : POOL_CALL_NONE, NULL);
-        if (n == m->called) {
-            m->called = -1;
+        pool_activate(m->pool, s->worker,
+                      n == m->activated ? POOL_ACTIVATION_RELIEVE : POOL_ACTIVATION_NONE, NULL);
+        if (n == m->activated) {
+            m->activated = -1;
             pool_overload_forget(m->pool);
         }
         begin(m, s);
@@ -185,7 +186,7 @@ static void live(struct sim *m, int n)
         if (s->first != NULL && m->now_ms >= s->done_ms)
             finish(m, s);
         if (n != 0 && s->first == NULL && m->now_ms - s->used_ms >= IDLE_MS) {
-            enter(m, s, COLD);
+            enter(m, s, DORMANT);
             if (!m->all_in)
                 leave(m, s);
         }
@@ -211,19 +212,19 @@ static void ask(struct sim *m, int cls)
     else
         s->first = j;
     s->last = j;
-    if (s->state == COLD)
+    if (s->state == DORMANT)
         start_process(m, s);
     else if (s->state == WARM && s->first == j)
         begin(m, s);
 }
 
-/* The one that has been cold for longest. */
-static int coldest(const struct sim *m)
+/* The one that has been dormant for longest. */
+static int longest_dormant(const struct sim *m)
 {
     int best = -1;
 
     for (int i = 0; i < SLOTS; ++i) {
-        if (m->slots[i].state == COLD &&
+        if (m->slots[i].state == DORMANT &&
             (best == -1 || m->slots[i].since_ms < m->slots[best].since_ms))
             best = i;
     }
@@ -237,20 +238,20 @@ static void look(struct sim *m)
 
     if (m->all_in)
         return;
-    if (m->called != -1) {
-        if (m->slots[m->called].state == COLD && !over) {
-            leave(m, &m->slots[m->called]);
-            m->called = -1;
+    if (m->activated != -1) {
+        if (m->slots[m->activated].state == DORMANT && !over) {
+            leave(m, &m->slots[m->activated]);
+            m->activated = -1;
         }
         return;
     }
     if (!over || for_ms < SPAWN_AFTER_MS)
         return;
-    m->called = coldest(m);
-    if (m->called == -1)
+    m->activated = longest_dormant(m);
+    if (m->activated == -1)
         return;
-    send_resume(m, &m->slots[m->called]);
-    pool_call(m->pool, m->slots[m->called].worker, POOL_CALL_WAKE, NULL);
+    send_resume(m, &m->slots[m->activated]);
+    pool_activate(m->pool, m->slots[m->activated].worker, POOL_ACTIVATION_WAKE, NULL);
 }
 
 /* ---- the course of events ---- */
@@ -284,7 +285,7 @@ static int processes(const struct sim *m)
     int n = 0;
 
     for (int i = 0; i < SLOTS; ++i)
-        n += m->slots[i].state != COLD;
+        n += m->slots[i].state != DORMANT;
     return n;
 }
 
@@ -308,7 +309,7 @@ static void start(struct sim *m, enum pool_policy policy, bool all_in, uint64_t 
     *m = (struct sim){.draw = draw_of(seed),
                       .pool = pool_create(&settings, ""),
                       .all_in = all_in,
-                      .called = -1,
+                      .activated = -1,
                       .fresh_class = 1000000,
                       .now_ms = 1};
     for (int i = 0; i < SLOTS; ++i) {
@@ -317,7 +318,7 @@ static void start(struct sim *m, enum pool_policy policy, bool all_in, uint64_t 
 
         m->slots[i].worker = worker_create(&o);
         new_process(&m->slots[i]);
-        enter(m, &m->slots[i], i == 0 ? WARM : COLD);
+        enter(m, &m->slots[i], i == 0 ? WARM : DORMANT);
         if (i == 0 || all_in)
             send_resume(m, &m->slots[i]);
     }
@@ -362,10 +363,10 @@ static void new_classes_do_not_start_every_process(void **state)
         tell_of(&m, "new classes", seed);
         assert_int_equal(m.nstarts, 0);
         end(&m);
-        /* As it would be if cold ones stood in the line. */
+        /* As it would be if dormant ones stood in the line. */
         start(&m, POOL_POLICY_RESUME, true, seed);
         run(&m, &new_classes);
-        tell_of(&m, "new classes, cold slots in the line", seed);
+        tell_of(&m, "new classes, dormant slots in the line", seed);
         assert_int_equal(processes(&m), SLOTS);
         end(&m);
     }
@@ -426,5 +427,5 @@ int main(void)
         cmocka_unit_test(overload_starts_one_after_the_other_by_the_least_backlog),
     };
 
-    return cmocka_run_group_tests_name("cold_slots", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("dormant_slots", tests, NULL, NULL);
 }

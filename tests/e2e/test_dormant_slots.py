@@ -56,16 +56,16 @@ def place(slot):
     return h ^ (h >> 33)
 
 
-def stage(world, cold=2, **settings):
+def stage(world, dormant=2, **settings):
     """A warm worker that holds its responses, and dormant slots in the order of their activation."""
-    warm, rest = Slot(world), sorted((Slot(world) for _ in range(cold)), key=place)
+    warm, rest = Slot(world), sorted((Slot(world) for _ in range(dormant)), key=place)
     settings = dict({'spawn_after': '200ms'}, **settings)
     lb = pool(world, [warm, *rest], pool=settings)
     warm.say('w')
     becomes(lb, warm, 'ready')
     for i, slot in enumerate(rest):
-        slot.say('c%d' % i, 'cold')
-        becomes(lb, slot, 'cold')
+        slot.say('c%d' % i, 'dormant')
+        becomes(lb, slot, 'dormant')
     return lb, warm, rest
 
 
@@ -78,11 +78,11 @@ def backlog(lb, slot):
 
 
 def spawns(lb):
-    return lb.app()['stats']['cold_spawns']
+    return lb.app()['stats']['dormant_spawns']
 
 
 def looks(lb):
-    return lb.app()['stats']['cold_looks']
+    return lb.app()['stats']['dormant_checks']
 
 
 def look_on(lb):
@@ -93,7 +93,7 @@ def look_on(lb):
 
 # ---- by the state in the streams ----
 
-def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world):
+def test_a_dormant_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world):
     lb, warm, (first, second) = stage(world, spawn_after='1s')
     clients = Clients(lb)
     clients.ask(2)
@@ -107,7 +107,7 @@ def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world)
     # only one request is sent to it, which starts its process: no other one waits for the start
     clients.ask(1)
     wait_until(lambda: first.requests == 1, 'the request that wakes it')
-    assert lb.app()['picks']['called'] == 1
+    assert lb.app()['picks']['activated'] == 1
     clients.ask(3)
     wait_until(lambda: warm.requests == 6, 'the rest to go to the warm one')
     first.say('c0', 'starting')
@@ -129,8 +129,8 @@ def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world)
     assert lb.app()['stats']['retries'] == 0
 
 
-def test_sustained_overload_calls_one_after_the_other(world):
-    lb, warm, (first, second) = stage(world, cold=2)
+def test_sustained_overload_activates_one_after_the_other(world):
+    lb, warm, (first, second) = stage(world, dormant=2)
     clients = Clients(lb)
     clients.ask(4)
     wait_until(lambda: first.address in in_pool(lb), 'the first')
@@ -155,11 +155,11 @@ def test_sustained_overload_calls_one_after_the_other(world):
     assert 'reason=refused' in lb.process.wait_logged('dormant-slot-not-started')[0]
 
 
-def test_a_called_slot_leaves_when_the_overload_has_gone_before_its_request(world):
+def test_an_activated_slot_leaves_when_the_overload_has_gone_before_its_request(world):
     lb, warm, (first, _) = stage(world)
     clients = Clients(lb)
     clients.ask(3)
-    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    wait_until(lambda: first.address in in_pool(lb), 'the activation')
     warm.may_answer.set()
     assert clients.statuses() == [200] * 3
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
@@ -169,20 +169,20 @@ def test_a_called_slot_leaves_when_the_overload_has_gone_before_its_request(worl
 
 
 def test_new_classes_alone_bring_none_in(world):
-    lb, warm, cold = stage(world, cold=3)
+    lb, warm, dormant = stage(world, dormant=3)
     warm.may_answer.set()
     for i in range(100):
         assert lb.get(host='new%d' % i).status == 200
     assert warm.requests == 100
     assert in_pool(lb) == {warm.address}
-    assert [c.requests for c in cold] == [0, 0, 0]
+    assert [c.requests for c in dormant] == [0, 0, 0]
 
 
-def test_a_slot_that_goes_cold_leaves_the_pool(world):
+def test_a_slot_that_becomes_dormant_leaves_the_pool(world):
     lb, warm, (first, _) = stage(world)
     clients = Clients(lb)
     clients.ask(3)
-    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    wait_until(lambda: first.address in in_pool(lb), 'the activation')
     clients.ask(1)
     wait_until(lambda: first.requests == 1, 'its request')
     first.say('c0', 'ready')
@@ -191,25 +191,25 @@ def test_a_slot_that_goes_cold_leaves_the_pool(world):
     first.may_answer.set()
     warm.may_answer.set()
     assert set(clients.statuses()) == {200}
-    first.say('c0b', 'cold')
-    becomes(lb, first, 'cold')
+    first.say('c0b', 'dormant')
+    becomes(lb, first, 'dormant')
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
 
 
-def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
+def test_a_slot_that_refuses_is_passed_over_and_the_next_is_activated(world):
     """The host of the slot has no room: the request that should start its process is served elsewhere, even a POST."""
     lb, warm, (first, second) = stage(world)
     first.refuses = True
     clients = Clients(lb)
     clients.ask(3)
-    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    wait_until(lambda: first.address in in_pool(lb), 'the activation')
     clients.ask(1, 'POST')
     wait_until(lambda: first.requests == 1 and warm.requests == 4, 'it to be refused, and to go to the warm one')
     # only one request, however long it takes
     clients.ask(3)
     wait_until(lambda: warm.requests == 7, 'the others to go to the warm one')
     assert first.requests == 1
-    wait_until(lambda: second.address in in_pool(lb), 'the next to be called')
+    wait_until(lambda: second.address in in_pool(lb), 'the next to be activated')
     assert first.address not in in_pool(lb)
     warm.may_answer.set()
     second.may_answer.set()
@@ -235,7 +235,7 @@ def test_a_slot_that_starts_anyway_is_awaited_before_another_is_activated(world)
     # it is used, activated or not
     clients.ask(3)
     wait_until(lambda: second.requests == 3, 'what is too much for the warm one')
-    wait_until(lambda: first.address in in_pool(lb), 'now the other is called')
+    wait_until(lambda: first.address in in_pool(lb), 'now the other is activated')
     for slot in (warm, first, second):
         slot.may_answer.set()
     assert set(clients.statuses()) == {200}
@@ -248,7 +248,7 @@ def test_activation_can_be_switched_off_and_on(world):
     wait_until(lambda: backlog(lb, warm) == 9, 'the requests')
     assert (in_pool(lb), looks(lb)) == ({warm.address}, 0), 'no checks of the overload'
     lb.reload({'pool': {'spawn_backlog': 8, 'spawn_after': '0s'}})
-    wait_until(lambda: first.address in in_pool(lb), 'the call')
+    wait_until(lambda: first.address in in_pool(lb), 'the activation')
     lb.reload({'pool': {'spawn_backlog': 0}})
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
     assert 'reason=switched-off' in lb.process.wait_logged('dormant-slot-not-started')[0]
@@ -262,7 +262,7 @@ def test_activation_can_be_switched_off_and_on(world):
 def test_without_a_warm_worker_one_comes_in_at_once(world):
     lb, warm, (first, second) = stage(world, spawn_after='1h')
     warm.end('stop')
-    wait_until(lambda: len(in_pool(lb)) == 1, 'a cold one')
+    wait_until(lambda: len(in_pool(lb)) == 1, 'a dormant one')
     assert in_pool(lb) == {first.address}
     assert 'reason=no-warm-worker' in lb.process.wait_logged('dormant-slot-activated')[0]
     clients = Clients(lb)
@@ -277,7 +277,7 @@ def test_without_a_warm_worker_one_comes_in_at_once(world):
     becomes(lb, first, 'ready')
     first.may_answer.set()
     assert clients.statuses() == [200] * 3
-    assert (second.requests, state(lb, second)) == (0, 'cold')
+    assert (second.requests, state(lb, second)) == (0, 'dormant')
 
 
 # ---- with an agent ----
@@ -315,8 +315,8 @@ class Load:
 def balancer(world, agent, name='resumelb', **settings):
     lb = world.resumelb({'workers': agent.addresses, 'resume': 'stream', 'pool': settings}, wait=False, name=name)
     wait_until(lb.listening, 'the load balancer')
-    wait_until(lambda: sorted(w['state'] for w in lb.workers().values()) == ['cold', 'cold', 'cold', 'ready'],
-               'one warm and three cold slots')
+    wait_until(lambda: sorted(w['state'] for w in lb.workers().values()) == ['dormant', 'dormant', 'dormant', 'ready'],
+               'one warm and three dormant slots')
     return lb
 
 
@@ -324,8 +324,8 @@ def processes(agent):
     return [s['process']['pid'] for s in agent.app()['slots'] if s.get('process', {}).get('pid')]
 
 
-def cold_addresses(lb):
-    return {w['name'] for w in lb.workers().values() if w['state'] == 'cold'}
+def dormant_addresses(lb):
+    return {w['name'] for w in lb.workers().values() if w['state'] == 'dormant'}
 
 
 def seconds_of(line):
@@ -334,7 +334,7 @@ def seconds_of(line):
     return 60 * int(minutes) + float(seconds)
 
 
-def called_at(lb):
+def activated_at(lb):
     return [seconds_of(line) for line in log_of(lb, 'dormant-slot-activated') if 'reason=overload' in line]
 
 
@@ -350,10 +350,10 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
     wait_until(lambda: len(in_pool(lb)) == 4, 'all four in the pool')
     wait_until(lambda: all(w['requests'] > 20 for w in lb.workers().values()), 'each to have its part')
     load.stop()
-    calls = wait_until(lambda: len(called_at(lb)) >= 3 and called_at(lb), 'three calls in the log')
-    assert len(calls) == 3
+    activations = wait_until(lambda: len(activated_at(lb)) >= 3 and activated_at(lb), 'three activations in the log')
+    assert len(activations) == 3
     # at least spawn_after and the start of the previous process
-    assert all((b - a) % 3600 >= 1.2 for a, b in zip(calls, calls[1:])), calls
+    assert all((b - a) % 3600 >= 1.2 for a, b in zip(activations, activations[1:])), activations
     assert spawns(lb) == 3
     stats = lb.app()['stats']
     assert (stats['unprocessed'], stats['connect_failures'], stats['responses_5xx']) == (0, 0, 0)
@@ -364,14 +364,14 @@ def test_dormant_slots_are_not_activated_repeatedly(world):
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')
     load = Load(lb, 4, 0.08, hosts=6)
-    wait_until(lambda: spawns(lb) >= 1, 'the first call')
+    wait_until(lambda: spawns(lb) >= 1, 'the first activation')
     done = load.done
     wait_until(lambda: load.done > done + 60, 'some time')
-    calls = len(called_at(lb))
+    activations = len(activated_at(lb))
     before = len(processes(agent))
     done = load.done
     wait_until(lambda: load.done > done + 120, 'some more time')
-    assert len(called_at(lb)) <= calls + 1
+    assert len(activated_at(lb)) <= activations + 1
     load.stop()
     assert before <= 3
 
@@ -382,13 +382,13 @@ def test_processes_that_idle_after_the_load_are_out_of_the_pool(world):
     load = Load(lb, 32, 0.05)
     wait_until(lambda: len(in_pool(lb)) >= 3, 'more processes')
     load.stop()
-    wait_until(lambda: len(cold_addresses(lb)) == 3, 'the others to be cold again')
-    wait_until(lambda: in_pool(lb) == {w['name'] for w in lb.workers().values()} - cold_addresses(lb), 'them to be out')
-    calls = len(called_at(lb))
+    wait_until(lambda: len(dormant_addresses(lb)) == 3, 'the others to be dormant again')
+    wait_until(lambda: in_pool(lb) == {w['name'] for w in lb.workers().values()} - dormant_addresses(lb), 'them to be out')
+    activations = len(activated_at(lb))
     for i in range(30):
         assert lb.get(host='new%d' % i).status == 200
     assert len(processes(agent)) == 1
-    assert len(called_at(lb)) == calls
+    assert len(activated_at(lb)) == activations
 
 
 def test_two_load_balancers_in_the_same_need_start_one_process_at_a_time(world):

@@ -17,7 +17,7 @@
 
 enum {
     /* Activated workers that one request examines; one that gets it moves to the end. */
-    CALLED_LOOK_MAX = 8,
+    ACTIVATED_LOOK_MAX = 8,
 };
 
 static bool is_above(const struct pool *p, const struct worker *w, uint64_t others)
@@ -38,7 +38,7 @@ bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms)
         if (!above)
             break;
         /* A slot without a process does not indicate the load of the others. */
-        if (w->call != POOL_CALL_WAKE)
+        if (w->activation != POOL_ACTIVATION_WAKE)
             above = is_above(p, w, worker_others(w, since_ms));
     }
     if (above && !p->above)
@@ -61,19 +61,21 @@ void pool_overload_forget(struct pool *p)
 void pool_deactivate_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    list_remove(&w->called_node);
-    w->call = POOL_CALL_NONE;
+    list_remove(&w->activated_node);
+    w->activation = POOL_ACTIVATION_NONE;
 }
 
-void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released)
+void pool_activate(struct pool *p, struct worker *w, enum pool_activation how,
+                   struct list *released)
 {
     pool_lock(p);
     bool is_member = worker_is_member(w);
-    bool woke = w->call == POOL_CALL_WOKEN_;
+    bool woke = w->activation == POOL_ACTIVATION_WOKEN_;
     pool_deactivate_locked(p, w);
-    if (is_member && how != POOL_CALL_NONE && (how == POOL_CALL_WAKE || !w->has_shown)) {
-        w->call = how;
-        list_push_back(&p->called, &w->called_node);
+    if (is_member && how != POOL_ACTIVATION_NONE &&
+        (how == POOL_ACTIVATION_WAKE || !w->has_shown)) {
+        w->activation = how;
+        list_push_back(&p->activated, &w->activated_node);
     }
     if (woke && is_member) {
         pool_update_eligible_locked(p);
@@ -85,7 +87,7 @@ void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list
 bool pool_woke(struct pool *p, const struct worker *w)
 {
     pool_lock(p);
-    bool woke = w->call == POOL_CALL_WOKEN_;
+    bool woke = w->activation == POOL_ACTIVATION_WOKEN_;
     pool_unlock(p);
     return woke;
 }
@@ -93,12 +95,12 @@ bool pool_woke(struct pool *p, const struct worker *w)
 void pool_activated_took_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    list_remove(&w->called_node);
-    if (w->call == POOL_CALL_WAKE) {
-        w->call = POOL_CALL_WOKEN_;
+    list_remove(&w->activated_node);
+    if (w->activation == POOL_ACTIVATION_WAKE) {
+        w->activation = POOL_ACTIVATION_WOKEN_;
         pool_update_eligible_locked(p);
-    } else if (w->call == POOL_CALL_RELIEVE) {
-        list_push_back(&p->called, &w->called_node);
+    } else if (w->activation == POOL_ACTIVATION_RELIEVE) {
+        list_push_back(&p->activated, &w->activated_node);
     }
 }
 
@@ -108,19 +110,20 @@ void pool_activated_locked(struct pool *p, const struct pool_question *q, struct
     int looked = 0;
 
     ASSERT(p->held);
-    if (list_empty(&p->called) || p->settings.spawn_backlog == 0 ||
+    if (list_empty(&p->activated) || p->settings.spawn_backlog == 0 ||
         !is_above(p, out->worker, worker_others(out->worker, q->since_ms)))
         return;
-    list_for_each_entry (w, &p->called, called_node) {
-        if (++looked > CALLED_LOOK_MAX)
+    list_for_each_entry (w, &p->activated, activated_node) {
+        if (++looked > ACTIVATED_LOOK_MAX)
             return;
         if (w->place != WORKER_ELIGIBLE || !pool_may_choose(q, w))
             continue;
         uint64_t others = worker_others(w, q->since_ms);
         /* To be woken: one request only, which may wait long for the process to start. */
-        if (w->call == POOL_CALL_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others)) {
+        if (w->activation == POOL_ACTIVATION_WAKE ? worker_backlog(w) + others == 0
+                                                  : !is_above(p, w, others)) {
             out->worker = w;
-            out->reason = PICK_CALLED;
+            out->reason = PICK_ACTIVATED;
             return;
         }
     }

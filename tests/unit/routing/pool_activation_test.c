@@ -8,7 +8,7 @@
 
 #include "tests/unit/routing/pool_fixture.h"
 
-static struct pool_settings called_settings(enum pool_policy policy)
+static struct pool_settings activation_settings(enum pool_policy policy)
 {
     struct pool_settings s = fixture_settings;
 
@@ -21,7 +21,7 @@ static struct pool_settings called_settings(enum pool_policy policy)
 
 static void start(struct fixture *f, enum pool_policy policy)
 {
-    struct pool_settings s = called_settings(policy);
+    struct pool_settings s = activation_settings(policy);
 
     fixture_start(f, &s);
 }
@@ -74,7 +74,7 @@ static void the_pool_is_overloaded_if_each_worker_exceeds_spawn_backlog(void **s
 
 static void a_worker_that_serves_several_at_once_may_have_so_many_for_each(void **state)
 {
-    struct pool_settings s = called_settings(POOL_POLICY_CLASSLESS);
+    struct pool_settings s = activation_settings(POOL_POLICY_CLASSLESS);
     struct pool *p = pool_create(&s, "");
     struct worker_options o = {
         .name = SLICE_LIT("w"), .incarnation = SLICE_LIT("i"), .concurrency = 4};
@@ -116,7 +116,7 @@ static void requests_of_others_count_until_their_report_is_old(void **state)
 
 static void the_pool_is_never_overloaded_with_spawn_backlog_off(void **state)
 {
-    struct pool_settings s = called_settings(POOL_POLICY_RESUME);
+    struct pool_settings s = activation_settings(POOL_POLICY_RESUME);
     struct fixture f;
 
     (void)state;
@@ -125,7 +125,7 @@ static void the_pool_is_never_overloaded_with_spawn_backlog_off(void **state)
     load(&f, 1, 9);
     assert_false(overloaded(&f, 1, 0));
     fixture_resume(&f, 1, "");
-    pool_call(f.pool, f.workers[1], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[1], POOL_ACTIVATION_WAKE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_end(&f);
 }
@@ -155,13 +155,13 @@ one_that_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one(void
     start(&f, POOL_POLICY_RESUME);
     load(&f, 2, 3);
     fixture_resume(&f, 5, "a=1");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_WAKE, &f.released);
     pool_check(f.pool);
     /* The new worker itself does not count as a sign that the load has fallen. */
     assert_true(overloaded(&f, 1, 0));
     assert_false(pool_woke(f.pool, f.workers[5]));
     assert_int_equal(fixture_get(&f, "a"), 5);
-    assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_ACTIVATED);
     assert_true(pool_woke(f.pool, f.workers[5]));
     assert_true(overloaded(&f, 2, 1));
     /* The rest go to other workers, even if its request was aborted. */
@@ -170,7 +170,7 @@ one_that_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one(void
     assert_in_range(fixture_get(&f, "new"), 0, 1);
     fixture_put(&f, 5);
     assert_in_range(fixture_get(&f, "a"), 0, 1);
-    pool_call(f.pool, f.workers[5], POOL_CALL_NONE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_NONE, &f.released);
     assert_false(pool_woke(f.pool, f.workers[5]));
     assert_int_equal(fixture_get(&f, "other"), 5);
     fixture_end(&f);
@@ -184,7 +184,7 @@ static void a_dormant_worker_is_not_woken_while_another_has_room(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 2, 2);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_WAKE, &f.released);
     for (int i = 0; i < 2; ++i) {
         assert_in_range(fixture_get(&f, "a"), 0, 1);
         assert_false(pool_woke(f.pool, f.workers[5]));
@@ -202,7 +202,7 @@ static void an_excluded_dormant_worker_is_not_woken_by_that_request(void **state
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 3);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_WAKE, &f.released);
     struct pool_request r = {
         .cls = SLICE_LIT("a"), .excluded = &f.workers[5], .nexcluded = 1, .retry = true};
     assert_int_equal(pool_get(f.pool, &r, 1, &pick), ERR_OK);
@@ -222,10 +222,10 @@ static void a_new_process_takes_what_the_others_have_too_much_of(void **state)
     fixture_resume(&f, 5, "");
     /* The rule alone leaves it without: all are overloaded alike, and none knows it for "a". */
     assert_in_range(fixture_get(&f, "a"), 0, 1);
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_RELIEVE, &f.released);
     for (int i = 0; i < 3; ++i) {
         assert_int_equal(fixture_get(&f, "a"), 5);
-        assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
+        assert_int_equal(fixture_latest(&f)->reason, PICK_ACTIVATED);
     }
     assert_true(fixture_score(&f, 5, "a") == 1);
     /* It has enough: the policy selects again, and the next worker may be activated. */
@@ -245,7 +245,7 @@ static void the_first_skills_of_a_relieving_worker_end_its_priority(void **state
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 6);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_RELIEVE, &f.released);
     fixture_resume(&f, 5, "");
     assert_int_equal(fixture_get(&f, "a"), 5);
     fixture_resume(&f, 5, "b=3");
@@ -253,7 +253,7 @@ static void the_first_skills_of_a_relieving_worker_end_its_priority(void **state
     assert_int_equal(fixture_get(&f, "b"), 5);
     /* A worker that starts with skills competes by them from the start. */
     fixture_resume(&f, 6, "c=3");
-    pool_call(f.pool, f.workers[6], POOL_CALL_RELIEVE, &f.released);
+    pool_activate(f.pool, f.workers[6], POOL_ACTIVATION_RELIEVE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_end(&f);
 }
@@ -267,7 +267,7 @@ static void relieving_workers_take_turns(void **state)
     load(&f, 1, 6);
     for (int i = 5; i < 8; ++i) {
         fixture_resume(&f, i, "");
-        pool_call(f.pool, f.workers[i], POOL_CALL_RELIEVE, &f.released);
+        pool_activate(f.pool, f.workers[i], POOL_ACTIVATION_RELIEVE, &f.released);
     }
     for (int i = 0; i < 9; ++i)
         assert_int_equal(fixture_get(&f, "a"), 5 + i % 3);
@@ -283,15 +283,15 @@ static void a_worker_that_leaves_is_no_longer_activated(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 6);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_WAKE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 5);
     fixture_remove(&f, 5);
     assert_false(pool_woke(f.pool, f.workers[5]));
     fixture_resume(&f, 5, "");
     assert_string_equal(fixture_eligible(&f), "5 0");
     assert_int_equal(fixture_get(&f, "a"), 0);
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
-    pool_call(f.pool, f.workers[5], POOL_CALL_NONE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_RELIEVE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_NONE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_end(&f);
 }
@@ -304,7 +304,7 @@ static void an_ineligible_relieving_worker_is_not_picked(void **state)
     start(&f, POOL_POLICY_RESUME);
     load(&f, 1, 6);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_RELIEVE, &f.released);
     fixture_available(&f, 5, false);
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_available(&f, 5, true);
@@ -320,7 +320,7 @@ static void without_classes_the_least_backlog_wakes_it(void **state)
     start(&f, POOL_POLICY_CLASSLESS);
     load(&f, 2, 3);
     fixture_resume(&f, 5, "");
-    pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
+    pool_activate(f.pool, f.workers[5], POOL_ACTIVATION_WAKE, &f.released);
     assert_true(overloaded(&f, 1, 0));
     assert_int_equal(fixture_get(&f, "a"), 5);
     assert_int_equal(fixture_latest(&f)->reason, PICK_CLASSLESS);
@@ -348,5 +348,5 @@ int main(void)
         cmocka_unit_test(without_classes_the_least_backlog_wakes_it),
     };
 
-    return cmocka_run_group_tests_name("pool_called", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pool_activation", tests, NULL, NULL);
 }
