@@ -337,7 +337,7 @@ static bool is_cacheable(int status, const struct response_facts *f)
     if (status < 200 || status == 206 || status == 304)
         return false;
     /* Server errors are not shared: the next worker may succeed, and an error must not replace the
-     * last good copy. 501 is caused by the method. */
+     * last good response. 501 is caused by the method. */
     if (status >= 500 && status != 501)
         return false;
     if (!is_heuristically_cacheable(status) && !is_explicit)

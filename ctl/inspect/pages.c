@@ -159,7 +159,7 @@ static const char daemon_columns[] =
 static void print_limits(const char *name, json_t *a, const struct ctl_options *o, struct text *out)
 {
     const json_t *limits = json_object_get(a, "limits");
-    const json_t *copies = json_object_get(a, "copies");
+    const json_t *stored = json_object_get(a, "stored_responses");
     const json_t *limit, *refused;
     json_t *key;
     size_t i, k;
@@ -196,11 +196,11 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     page_print_rows(key_columns, keys, o->top, NULL, out);
     json_decref(keys);
     page_print_rows(daemon_columns, json_object_get(a, "pool_counter_servers"), 0, NULL, out);
-    if (page_int(copies, "stored") == 0 && page_int(copies, "refused") == 0)
+    if (page_int(stored, "stored") == 0 && page_int(stored, "refused") == 0)
         return;
-    page_add(out, copies, "  copies of responses: {copies:d} in ");
-    text_addf(out, "%.1f KiB", (double)page_int(copies, "bytes") / 1024);
-    page_add(out, copies, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
+    page_add(out, stored, "  stored responses: {responses:d} in ");
+    text_addf(out, "%.1f KiB", (double)page_int(stored, "bytes") / 1024);
+    page_add(out, stored, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
 
 /* Without a name: the sum of all types beyond those that are counted individually. */

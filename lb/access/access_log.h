@@ -50,7 +50,7 @@ enum access_field access_field_find(struct slice name);
  *
  *   [ bytes | length of each text | numbers, words | texts, one behind the other | padding ]
  *
- * Each request makes one, in place, so this is inline. Making one is copying; all that costs more
+ * Each request makes one, in place, so this is inline. Making one is storing; all that costs more
  * (escaping, digits, dates) is the writer's.
  */
 

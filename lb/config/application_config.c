@@ -79,9 +79,9 @@ static const char *header_conflict(struct slice name)
     case FIELD_REQUEST_ID:
         return "is set by the load balancer in every request";
     case FIELD_COOKIE:
-        return "is governed by copy_with_cookies";
+        return "is governed by stored_with_cookies";
     case FIELD_CLIENT_CERTIFICATE:
-        return "is governed by copy_with_certificates";
+        return "is governed by stored_with_certificates";
     case FIELD_OTHER:
     case FIELD_FORWARDED:
     case FIELD_CLAIM:

@@ -90,13 +90,13 @@ static void application_describe(const struct log_subject *self, struct log_text
     log_put(out, "application=%s", ((const struct application *)(const void *)self)->name);
 }
 
-static struct copies_limits copies_limits(const struct app_settings *s)
+static struct response_store_limits response_store_limits(const struct app_settings *s)
 {
-    return (struct copies_limits){
-        .max_bytes = (size_t)s->copies_memory_bytes,
-        .max_copies = (size_t)s->copies_max,
-        .max_copy_bytes = (size_t)s->copy_max_bytes,
-        .max_age_s = s->copies_max_age_ms / 1000,
+    return (struct response_store_limits){
+        .max_bytes = (size_t)s->stored_memory_bytes,
+        .max_responses = (size_t)s->stored_max,
+        .max_response_bytes = (size_t)s->stored_max_size_bytes,
+        .max_age_s = s->stored_max_age_ms / 1000,
     };
 }
 
@@ -143,9 +143,9 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     rate_rules_attach(config->rates, NULL);
     a->settings = app_snapshot_create(&config->s, NULL, config->headers, config->rates);
-    struct copies_limits limits = copies_limits(&config->s);
-    copy_memory_init(&a->copy_memory, limits.max_bytes);
-    a->copies = copies_create(&limits, &a->copy_memory);
+    struct response_store_limits limits = response_store_limits(&config->s);
+    stored_memory_init(&a->stored_memory, limits.max_bytes);
+    a->store = response_store_create(&limits, &a->stored_memory);
     pthread_mutex_init(&a->members_lock, NULL);
     list_init(&a->ejections);
     a->eject = ejection_rule(&config->s);
@@ -186,7 +186,7 @@ void application_destroy(struct application *a)
     conn_pool_destroy(a->conn_pool);
     stats_destroy(a->stats);
     pool_destroy(a->pool);
-    copies_destroy(a->copies);
+    response_store_destroy(a->store);
     poison_destroy(a->poison);
     pool_counter_health_destroy(a->pool_counter_health);
     app_snapshot_unref(a->settings);
@@ -291,23 +291,23 @@ static void replace_snapshot(struct application *a, const struct app_settings *s
 
 void application_publish(struct application *a, const struct app_settings *s)
 {
-    /* Settings that determine which requests take part in copies. */
-    static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
+    /* Settings that determine which requests take part in storing. */
+    static const char *const sharing[] = {"stored_with_cookies", "stored_with_certificates",
                                           "private_headers"};
     const struct app_snapshot *old = a->settings;
     struct pool_settings ps = pool_settings(a->lb, s);
-    struct copies_limits limits = copies_limits(s);
+    struct response_store_limits limits = response_store_limits(s);
     bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
 
     pool_set(a->pool, &ps);
     pthread_mutex_lock(&a->members_lock);
     a->eject = ejection_rule(s);
     pthread_mutex_unlock(&a->members_lock);
-    copy_memory_set_max(&a->copy_memory, limits.max_bytes);
-    copies_set_limits(a->copies, &limits, clock_mono_us());
+    stored_memory_set_max(&a->stored_memory, limits.max_bytes);
+    response_store_set_limits(a->store, &limits, clock_mono_us());
     replace_snapshot(a, s, old->limits, old->headers, old->rates);
     if (!same)
-        copies_clear(a->copies, clock_mono_us());
+        response_store_clear(a->store, clock_mono_us());
 }
 
 void application_set_rules(struct application *a, struct limit_set *limits,

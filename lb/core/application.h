@@ -17,7 +17,7 @@
 #include "lb/config/tls_config.h"
 #include "lb/core/route_wait.h"
 #include "lb/core/step.h"
-#include "lb/limits/copies.h"
+#include "lb/limits/response_store.h"
 #include "lb/rules/budget.h"
 #include "lb/rules/ejection_rule.h"
 #include "lb/rules/error_page.h"
@@ -87,9 +87,9 @@ struct application {
     char *path_text;
     struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
     struct classifier *classifier;
-    struct pool *pool;     /* its own lock */
-    struct copies *copies; /* its own lock: of responses, for limits */
-    struct copy_memory copy_memory;
+    struct pool *pool;            /* its own lock */
+    struct response_store *store; /* its own lock; for limits */
+    struct stored_memory stored_memory;
     struct conn_pool *conn_pool; /* its own locks */
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */

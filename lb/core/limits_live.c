@@ -559,7 +559,7 @@ void limits_live_destroy(struct limits_live *l)
 
 /* ---- status ---- */
 
-static void copy_key(struct limit_key_view *to, struct slice key)
+static void stored_key(struct limit_key_view *to, struct slice key)
 {
     to->len = key.len < sizeof(to->key) ? key.len : sizeof(to->key);
     memcpy(to->key, key.p, to->len);
@@ -596,12 +596,12 @@ void limit_view(const struct limit *limit, uint64_t now_us, struct limit_view *o
     if (keys != NULL) {
         keys->longest.len = 0;
         if (longest != NULL)
-            copy_key(&keys->longest, counter_key_of(longest));
+            stored_key(&keys->longest, counter_key_of(longest));
         keys->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
         for (size_t i = 0; i < keys->n; ++i) {
             struct limit_key_view *k = &keys->top[i];
 
-            copy_key(k, rows[i].key);
+            stored_key(k, rows[i].key);
             k->waited_us = rows[i].sum;
             k->over_us = rows[i].over;
             k->waits = rows[i].count;
@@ -701,7 +701,7 @@ void limit_status_describe(const struct application *a, struct json_writer *w)
 {
     struct limit_daemon_view daemons[POOL_COUNTER_SERVERS_MAX];
     size_t n = limit_daemons(a, daemons);
-    struct copies_stats s;
+    struct response_store_stats s;
 
     json_open_array(w, "pool_counter_servers");
     for (size_t i = 0; i < n; ++i) {
@@ -716,9 +716,9 @@ void limit_status_describe(const struct application *a, struct json_writer *w)
         json_close_object(w);
     }
     json_close_array(w);
-    copies_read_stats(a->copies, &s);
-    json_open_object(w, "copies");
-#define COPIES_FIGURE(member, ...) json_put_int(w, #member, (int64_t)s.member);
+    response_store_read_stats(a->store, &s);
+    json_open_object(w, "stored_responses");
+#define STORED_FIGURE(member, ...) json_put_int(w, #member, (int64_t)s.member);
 #include "lb/core/limit_figure.def"
     json_close_object(w);
 }

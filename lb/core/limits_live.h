@@ -6,7 +6,7 @@
  * control thread. A counter that is still held outlives it.
  *
  * And the status of limits: what each one counts, the daemons as the loops' clients see
- * them, and the response copies. Counters that no limit names any more are not included, though
+ * them, and the stored responses. Counters that no limit names any more are not included, though
  * requests may still hold them. Views are copies. The view of a counter's table is consistent: it
  * is copied under the counter's mutex, without allocating or writing. The metrics beside it (struct
  * limit_figures) are read one by one.
@@ -90,7 +90,7 @@ size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
 
 /* Member "figures" of counter NAME: its effective settings and counts; null: no effective limit. */
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
-/* "pool_counter_servers" and "copies", members of the application's object. */
+/* "pool_counter_servers" and "stored_responses", members of the application's object. */
 void limit_status_describe(const struct application *a, struct json_writer *w);
 
 #endif

@@ -76,7 +76,7 @@ bool limit_compile(const char *name, const struct limit_settings *s, struct limi
     if (match == NULL)
         return false;
     *out = (struct limit){.name = xstrdup(name), .match = match};
-    out->copies = s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
+    out->stores = s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
                   s->on_timeout == LIMIT_ANSWER_STALE || s->on_busy == LIMIT_BUSY_STALE;
     limit_settings_copy(s, &out->s);
     return true;
@@ -103,7 +103,7 @@ struct limit_set *limit_set_create(const struct limit *limits, size_t n)
     r->limits = xcalloc(n + 1, sizeof(*r->limits));
     for (size_t i = 0; i < n; ++i) {
         r->limits[i] = limits[i];
-        r->any_copies = r->any_copies || limits[i].copies;
+        r->any_stores = r->any_stores || limits[i].stores;
     }
     return r;
 }

@@ -34,7 +34,7 @@ enum {
 
 /* Results of a counter. One cell for all loops, as counting is done under the mutex. */
 struct limit_figures {
-    _Atomic uint64_t coalesced, stale;              /* responses from a copy */
+    _Atomic uint64_t coalesced, stale;              /* stored responses served */
     _Atomic uint64_t refused_full, refused_timeout; /* responses of the load balancer */
     _Atomic uint64_t refused_connections;           /* responses of the load balancer */
     _Atomic uint64_t shadow_full, shadow_busy; /* would have been rejected, or would have waited */
@@ -69,7 +69,7 @@ void limit_counter_unref(struct limit_counter *c);
 struct limit {
     char *name;
     struct limit_settings s;
-    bool copies;                   /* the limit coalesces or serves stale copies */
+    bool stores;                   /* the limit coalesces or serves stale responses */
     struct text page;              /* page of its rejections; empty: that of the application */
     struct limit_counter *counter; /* one reference */
     struct request_match *match;
@@ -77,7 +77,7 @@ struct limit {
 
 struct limit_set {
     _Atomic unsigned refs;
-    bool any_copies; /* some limit coalesces or serves stale copies */
+    bool any_stores; /* some limit coalesces or serves stale responses */
     size_t n;
     struct limit *limits; /* in the order they are acquired: YAML's, then the tree's by name */
 };

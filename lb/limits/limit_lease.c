@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "lb/limits/copies.h"
+#include "lb/limits/response_store.h"
 
 enum { US_PER_MS = 1000 };
 
@@ -187,7 +187,7 @@ enum counter_result limit_lease_again(struct limit_lease *c, bool any)
 {
     ASSERT(c->call.state == POOL_COUNTER_CALL_FREE);
     /* With DONE from the daemon the lock for coalescing is held. */
-    if (any && !c->coalescing && c->rounds < COPIES_VARIANTS_MAX) {
+    if (any && !c->coalescing && c->rounds < RESPONSE_STORE_VARIANTS_MAX) {
         ++c->rounds;
         return limit_lease_acquire(c, true);
     }

@@ -61,7 +61,7 @@ enum counter_result limit_lease_acquire(struct limit_lease *c, bool wait);
 /*
  * After DONE: requests the lease again for the remaining time, in order to do the work. ANY: the
  * response was of another variant, so that C waits for one of its own, too, at most
- * COPIES_VARIANTS_MAX times.
+ * RESPONSE_STORE_VARIANTS_MAX times.
  */
 enum counter_result limit_lease_again(struct limit_lease *c, bool any);
 /*

@@ -37,7 +37,7 @@ static void free_exchange(struct loop_deferred *d)
     struct front *f = x->front;
 
     ASSERT(x->limits == NULL || list_empty(&x->leases));
-    limit_copy_drop(x);
+    limit_store_drop(x);
     limit_set_unref(x->limits);
     for (unsigned i = 0; i < x->ntried; ++i)
         worker_unref(x->tried[i]);
@@ -218,7 +218,7 @@ void exchange_take_back(struct exchange *x)
         return;
     x->started = false;
     x->status = 0;
-    limit_copy_drop(x);
+    limit_store_drop(x);
     exchange_count_buffered(x);
 }
 
@@ -284,7 +284,7 @@ void exchange_fail(struct exchange *x, enum outcome o)
     ASSERT(!x->client_over);
     ASSERT(x->http == NULL);
     timer_stop(&x->total_timer);
-    limit_copy_drop(x);
+    limit_store_drop(x);
     limit_release(x, false);
     exchange_end_retry(x);
     x->outcome = o;

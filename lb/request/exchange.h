@@ -105,9 +105,9 @@ struct exchange {
     uint64_t entered_us;
     uint64_t start_us, start_wall_ms;
     uint64_t received_bytes, sent_bytes;
-    size_t buffered;               /* part of reply.queued_bytes that was counted */
-    struct limit_set *limits;      /* counted reference, or NULL */
-    struct copy_maker *copy_maker; /* owned: builds a copy of the response, or NULL */
+    size_t buffered;                   /* part of reply.queued_bytes that was counted */
+    struct limit_set *limits;          /* counted reference, or NULL */
+    struct stored_maker *stored_maker; /* owned: stores the response, or NULL */
 
     struct http1_times times; /* of the last attempt */
     uint64_t service_us;      /* of the last attempt */
@@ -124,10 +124,10 @@ struct exchange {
     bool tunnel_place;  /* counted in max_tunnels of the worker */
     bool tunnels_full;  /* the last pick excluded workers at max_tunnels */
     bool limit_waiting; /* waits for a limit */
-    bool copies_wanted; /* the response is to be copied */
+    bool store_wanted;  /* the response is to be stored */
     bool event_stream;  /* the response is an event stream, which is not put into a file */
     bool spilling;      /* received bytes go to the end of the file of SLOW */
-    bool has_user;      /* the request identifies its user, so responses are not copied */
+    bool has_user;      /* the request identifies its user, so responses are not stored */
     /* Flags of the worker's side. */
     bool active;     /* a request is in progress on http */
     bool keep;       /* HTTP may be reused afterwards */
@@ -159,7 +159,7 @@ struct exchange {
     unsigned retries;               /* number of retries so far */
     unsigned nleases, ndaemon_leases;
     const struct limit *refusal;         /* of LIMITS: the one that rejected the request */
-    struct limit_copying *copying;       /* allocated with the request's memory */
+    struct limit_storing *storing;       /* allocated with the request's memory */
     struct conn_backend *tunnel_backend; /* counted: holds a place for the tunnel; or NULL */
 
     /* ---- not zeroed, but written before it is read ---- */
@@ -311,8 +311,8 @@ void account_retain_text(struct exchange *x);
  *
  * The passage through the limits of its application. A lease of each matching one is acquired, in
  * order. Leases are held until the worker's side has ended (with at most response_buffer bytes left
- * for the client). A request above a limit waits, receives a copy of another request's response, or
- * is rejected.
+ * for the client). A request above a limit waits, receives the stored response of another request,
+ * or is rejected.
  */
 
 /* Acquires the matching limits of X, and continues with ROUTE. */
@@ -324,14 +324,14 @@ void limit_release(struct exchange *x, bool done);
 void limit_upgraded(struct exchange *x);
 /* Call before header rules, which may remove what identifies the user (cache_has_user). */
 void limit_note_user(struct exchange *x);
-/* Copy of the response: begun with its head; stored at its end; or dropped. */
-void limit_copy_head(struct exchange *x, const struct http1_head *head);
-void limit_copy_end(struct exchange *x);
-void limit_copy_drop(struct exchange *x);
+/* Storing of the response: begun with its head; done at its end; or dropped. */
+void limit_store_head(struct exchange *x, const struct http1_head *head);
+void limit_store_end(struct exchange *x);
+void limit_store_drop(struct exchange *x);
 
 /* ---- header_apply.c: the application's header rules ---- */
 
-/* Changes the request's fields, as seen by keys, copies and workers. X must have its class. */
+/* Changes the request's fields, as seen by keys, the store and workers. X must have its class. */
 void exchange_change_request(struct exchange *x);
 /* Returns true if the rules change a worker's response. */
 bool exchange_changes_response(const struct exchange *x);

@@ -24,7 +24,7 @@
 
 #include "common/base/log.h"
 #include "common/tls/tls_server.h"
-#include "lb/limits/copies.h"
+#include "lb/limits/response_store.h"
 #include "lb/request/headers.h"
 #include "lb/rules/poison.h"
 
@@ -64,7 +64,7 @@ static void forward_complete(struct exchange *x, int status)
     x->times = http1_times(x->http);
     record_service(x, status >= 500);
     exchange_release(x);
-    limit_copy_end(x);
+    limit_store_end(x);
     limit_release(x, status < 500);
     exchange_end_retry(x);
     timer_stop(&x->total_timer);
@@ -285,7 +285,7 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
 
         poison_answered(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
     }
-    limit_copy_head(x, head);
+    limit_store_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
         stat_observe(x->al->stats, APP_STAT_first_byte_us,
                      x->times.first_byte_us - x->times.written_us);
@@ -380,7 +380,7 @@ static void make_room(struct exchange *x)
 /* Returns true if no other part of the load balancer needs the bytes of the response's body. */
 static bool may_move(const struct exchange *x)
 {
-    return x->version < 0x200 && http_conn_ssl(x->conn) == NULL && x->copy_maker == NULL;
+    return x->version < 0x200 && http_conn_ssl(x->conn) == NULL && x->stored_maker == NULL;
 }
 
 static ssize_t on_moving(void *context, struct transport *from, size_t max)
@@ -401,8 +401,8 @@ static void on_forward_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
 
-    if (x->copy_maker != NULL && body != NULL)
-        copy_maker_body(x->copy_maker, body);
+    if (x->stored_maker != NULL && body != NULL)
+        stored_maker_body(x->stored_maker, body);
     if (last)
         forward_complete(x, x->status);
     if (x->slow != NULL && exchange_slow_body(x, body, last))

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   walk -> the next limit that fits -> lease -> held ----> walk
- *                                        |  full, timed out, unreachable -> copy, or rejected
- *                                        +- waits: notified -> held, ...; done -> copy, or retry
+ *                                        |  full, timed out, unreachable -> stored, or rejected
+ *                                        +- waits: notified -> held, ...; done -> stored, or retry
  */
 #include "lb/request/exchange.h"
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/wire/http1_bytes.h"
-#include "lb/limits/copies.h"
 #include "lb/limits/limit_lease.h"
+#include "lb/limits/response_store.h"
 #include "lb/request/headers.h"
 
 /*
- * ---- copies of responses: taking one, and being answered by one ----
+ * ---- stored responses: taking one, and being answered by one ----
  *
  * What an exchange needs for them is taken from its request.
  */
 
-struct limit_copying {
-    struct copies_url url;
+struct limit_storing {
+    struct response_store_url url;
     struct cache_request request;
     struct cache_wish wish;
     bool may_share;
 };
 
-static struct copies_url url_of(const struct exchange *x)
+static struct response_store_url url_of(const struct exchange *x)
 {
-    return (struct copies_url){.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
-                               .authority = x->authority,
-                               .target = x->target};
+    return (struct response_store_url){.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
+                                       .authority = x->authority,
+                                       .target = x->target};
 }
 
 static struct cache_policy policy_of(const struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
 
-    return (struct cache_policy){.cookies = s->copy_with_cookies,
-                                 .certificates = s->copy_with_certificates,
+    return (struct cache_policy){.cookies = s->stored_with_cookies,
+                                 .certificates = s->stored_with_certificates,
                                  .private_fields = &x->al->settings->private_headers};
 }
 
@@ -46,7 +46,7 @@ void limit_note_user(struct exchange *x)
 {
     const struct limit_set *limits = x->al->settings->limits;
 
-    if (limits == NULL || !limits->any_copies)
+    if (limits == NULL || !limits->any_stores)
         return;
     struct cache_request r = headers_cache_request(x->req);
     struct cache_policy policy = policy_of(x);
@@ -54,17 +54,17 @@ void limit_note_user(struct exchange *x)
 }
 
 /* Whether X may get another request's response, and others the response of X. Made once. */
-static noinline_ struct limit_copying *copying_of(struct exchange *x)
+static noinline_ struct limit_storing *storing_of(struct exchange *x)
 {
-    struct limit_copying *k = x->copying;
+    struct limit_storing *k = x->storing;
     struct cache_policy policy = policy_of(x);
 
     if (k != NULL)
         return k;
     k = http_request_take(x->req, sizeof(*k));
-    *k = (struct limit_copying){.url = url_of(x), .request = headers_cache_request(x->req)};
+    *k = (struct limit_storing){.url = url_of(x), .request = headers_cache_request(x->req)};
     k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish);
-    x->copying = k;
+    x->storing = k;
     if (!k->may_share)
         return k;
     /* From here on the fields as the worker gets them, with our values instead of the client's.
@@ -94,16 +94,17 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
     return k;
 }
 
-/* ---- being answered by a copy ---- */
+/* ---- being answered by a stored response ---- */
 
-/* Responds with a copy, if X may have one and there is one that meets NEED. */
-static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
+/* Responds with a stored response, if X may have one and there is one that meets NEED. */
+static bool serve_stored(struct exchange *x, const struct response_store_need *need,
+                         struct slice detail)
 {
     const struct app_settings *s = exchange_settings(x);
-    struct limit_copying *k = copying_of(x);
-    enum copy_use use = need->stale != NULL ? COPY_STALE : COPY_COALESCED;
-    struct copy *copy = NULL;
-    struct copy_answer a;
+    struct limit_storing *k = storing_of(x);
+    enum stored_use use = need->stale != NULL ? STORED_STALE : STORED_COALESCED;
+    struct stored_response *stored = NULL;
+    struct stored_rendering a;
     struct headers_response r = {
         .req = x->req,
         .via = s->via,
@@ -112,59 +113,59 @@ static bool answer_copy(struct exchange *x, const struct copies_need *need, stru
     };
 
     if (k->may_share)
-        copy = copies_find(x->app->copies, &k->url, &k->request, need, clock_mono_us());
-    if (copy == NULL)
+        stored = response_store_find(x->app->store, &k->url, &k->request, need, clock_mono_us());
+    if (stored == NULL)
         return false;
-    copy_answer_make(copy, use, detail, clock_mono_us(), &a);
+    stored_render(stored, use, detail, clock_mono_us(), &a);
     headers_take_response(&r, &a.head);
     exchange_change_response(x, false);
     timer_stop(&x->total_timer);
     limit_release(x, false);
     x->started = true;
     x->status = a.head.status;
-    x->outcome = use == COPY_STALE ? OUTCOME_STALE : OUTCOME_COALESCED;
+    x->outcome = use == STORED_STALE ? OUTCOME_STALE : OUTCOME_COALESCED;
     exchange_enter(x, STEP_DELIVER);
     http_reply_start(&x->reply, a.head.content_length);
-    http_reply_send(&x->reply, copy_take_body(copy), true);
+    http_reply_send(&x->reply, stored_take_body(stored), true);
     if (!x->client_over)
         exchange_count_buffered(x);
-    copy_put(copy);
+    stored_put(stored);
     return true;
 }
 
-/* ---- taking a copy ---- */
+/* ---- taking a stored response ---- */
 
-void limit_copy_drop(struct exchange *x)
+void limit_store_drop(struct exchange *x)
 {
-    copy_maker_destroy(x->copy_maker);
-    x->copy_maker = NULL;
+    stored_maker_destroy(x->stored_maker);
+    x->stored_maker = NULL;
 }
 
-/* A request that changed something invalidates copies of its target (RFC 9111 4.4). */
+/* A request that changed something invalidates stored responses of its target (RFC 9111 4.4). */
 static void invalidate_stored(struct exchange *x, int status)
 {
-    /* Mostly there are no copies, or it changes nothing. */
-    if (x->limits == NULL || !x->limits->any_copies || x->safe ||
+    /* Mostly there are no stored responses, or it changes nothing. */
+    if (x->limits == NULL || !x->limits->any_stores || x->safe ||
         !cache_invalidates(x->req->method, status))
         return;
-    struct copies_url url = url_of(x);
-    copies_invalidate(x->app->copies, &url, clock_mono_us());
+    struct response_store_url url = url_of(x);
+    response_store_invalidate(x->app->store, &url, clock_mono_us());
 }
 
-void limit_copy_head(struct exchange *x, const struct http1_head *head)
+void limit_store_head(struct exchange *x, const struct http1_head *head)
 {
-    limit_copy_drop(x);
+    limit_store_drop(x);
     /* The client may request a changed resource before it has read all of the response. */
     invalidate_stored(x, head->status);
-    if (!x->copies_wanted)
+    if (!x->store_wanted)
         return;
-    struct limit_copying *k = copying_of(x);
+    struct limit_storing *k = storing_of(x);
     struct cache_policy policy = policy_of(x);
 
     /* The settings may have changed while it waited. */
     if (cache_has_user(k->request.fields, &policy))
         return;
-    struct copy_maker_head h = {
+    struct stored_maker_head h = {
         .request = &k->request,
         .head = head,
         .asked_us = x->sent_us,
@@ -173,20 +174,20 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
                                 (loop_now_us(x->home->loop) - x->start_us) / 1000000),
     };
 
-    x->copy_maker = copies_begin(x->app->copies);
-    if (!copy_maker_head(x->copy_maker, &h))
-        limit_copy_drop(x);
+    x->stored_maker = response_store_begin(x->app->store);
+    if (!stored_maker_head(x->stored_maker, &h))
+        limit_store_drop(x);
 }
 
-void limit_copy_end(struct exchange *x)
+void limit_store_end(struct exchange *x)
 {
     /* Some servers change things after the head. */
     invalidate_stored(x, x->status);
-    if (x->copy_maker == NULL)
+    if (x->stored_maker == NULL)
         return;
-    struct copy *copy = copy_maker_end(&x->copy_maker);
-    if (copy != NULL)
-        copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
+    struct stored_response *stored = stored_maker_end(&x->stored_maker);
+    if (stored != NULL)
+        response_store_put(x->app->store, &x->storing->url, &stored, clock_mono_us());
 }
 
 /* ---- over a limit ---- */
@@ -200,13 +201,13 @@ static void limit_reject(struct exchange *x, const struct limit *limit, enum out
     exchange_fail(x, o);
 }
 
-/* Responds with the last good copy within copies_max_age; DETAIL: why, for Cache-Status. */
+/* Responds with the last good one within stored_max_age; DETAIL: why, for Cache-Status. */
 static bool respond_stale(struct exchange *x, const struct limit *limit, const char *detail)
 {
-    struct copies_need need = {.stale = &copying_of(x)->wish,
-                               .max_age_s = exchange_settings(x)->copies_max_age_ms / 1000};
+    struct response_store_need need = {.stale = &storing_of(x)->wish,
+                                       .max_age_s = exchange_settings(x)->stored_max_age_ms / 1000};
 
-    if (!answer_copy(x, &need, slice_of(detail)))
+    if (!serve_stored(x, &need, slice_of(detail)))
         return false;
     exchange_count(&limit->counter->figures.stale);
     return true;
@@ -244,12 +245,12 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_waiting_for_limit, -1);
 }
 
-/* The response that C has waited for last was copied, which X did not choose. */
+/* The response that C has waited for last was stored, which X did not choose. */
 static bool is_other_variant(struct exchange *x, const struct limit_lease *c)
 {
-    const struct limit_copying *k = copying_of(x);
+    const struct limit_storing *k = storing_of(x);
 
-    return k->may_share && copies_were_put(x->app->copies, &k->url, c->since_us);
+    return k->may_share && response_store_were_put(x->app->store, &k->url, c->since_us);
 }
 
 /* Returns true if X continues with the next limit. */
@@ -267,9 +268,10 @@ static bool limit_apply_result(struct exchange *x, struct limit_lease *c, enum c
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
-        /* Another request has done the work. Without a copy of its response, X does it itself; but
+        /* Another request has done the work. Without a stored response, X does it itself; but
          * if that varies, only the first request of each variant does so. */
-        if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
+        if (!serve_stored(x, &(struct response_store_need){.not_before_us = c->begun_us},
+                          SLICE_NULL))
             return limit_apply_result(x, c, limit_lease_again(c, is_other_variant(x, c)));
         exchange_count(&f->coalesced);
         return false;
@@ -286,7 +288,7 @@ static bool limit_apply_result(struct exchange *x, struct limit_lease *c, enum c
                            OUTCOME_LIMIT_TIMEOUT);
             return false;
         }
-        /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
+        /* The counter is full at present: X gets a stored response at once, or waits. */
         c->immediate = false;
         return !respond_stale(x, c->limit, "busy") &&
                limit_apply_result(x, c, limit_lease_acquire(c, true));
@@ -311,7 +313,7 @@ static bool limit_make_lease(struct exchange *x, const struct limit *limit,
                              const struct classify_request *r)
 {
     bool at_daemon = limit->s.where == LIMIT_DAEMON;
-    bool shares = limit->copies && copying_of(x)->may_share;
+    bool shares = limit->stores && storing_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
     if (x->nleases == LIMIT_LEASES_MAX ||
@@ -324,7 +326,7 @@ static bool limit_make_lease(struct exchange *x, const struct limit *limit,
     ++x->nleases;
     x->ndaemon_leases += at_daemon;
     if (shares)
-        x->copies_wanted = true;
+        x->store_wanted = true;
     struct limit_lease *c = limit_lease_create(
         limit, request_match_key(limit->match, limit->name, x->cls, r, room),
         shares && limit->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
@@ -332,7 +334,7 @@ static bool limit_make_lease(struct exchange *x, const struct limit *limit,
     c->owner = x;
     c->on_result = on_result;
     list_push_front(&x->leases, &c->node);
-    c->immediate = limit->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !limit->s.shadow;
+    c->immediate = limit->s.on_busy == LIMIT_BUSY_STALE && x->store_wanted && !limit->s.shadow;
     return limit_apply_result(x, c, limit_lease_acquire(c, !c->immediate));
 }
 

@@ -39,7 +39,7 @@ struct app_page {
     struct text label_text;
     struct slice labels;
     struct pool_view pool;
-    struct copies_stats copies;
+    struct response_store_stats stored;
     struct limit_page *limits; /* NLIMITS of them */
     size_t nlimits;
 };
@@ -350,7 +350,7 @@ static const struct metric metrics[] = {
     LIMIT_DAEMON("pool_counter_server_connections", "connections", connections, "Connections to a pool counter daemon."),
     LIMIT_DAEMON("pool_counter_server_idle", "connections", idle, "Of these, idle."),
     LIMIT_DAEMON("pool_counter_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
-#define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(COUNT, struct app_page, copies.member)},
+#define STORED_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(COUNT, struct app_page, stored.member)},
 #include "lb/core/limit_figure.def"
     RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
     RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that a rate rejected."),
@@ -393,7 +393,7 @@ void status_metrics(struct lb *lb, struct metrics *m)
         a->labels = text_slice(&a->label_text);
         sets[i] = (struct stats_set){a->app->stats, a->labels};
         pool_scan(a->app->pool, false, &a->pool);
-        copies_read_stats(a->app->copies, &a->copies);
+        response_store_read_stats(a->app->store, &a->stored);
         a->nlimits = r != NULL ? r->n : 0;
         a->limits = xcalloc(a->nlimits + 1, sizeof(*a->limits));
         for (size_t k = 0; k < a->nlimits; ++k) {

@@ -91,7 +91,7 @@ def test_mode_any_asks_the_daemon_once_for_all_requests_of_a_load_balancer(world
     assert (figure(daemon, 'processing_workers'), figure(daemon, 'waiting_workers')) == (1, 1)
     app.let_go()
     all_ok(asked[:6])
-    # The other load balancer has no copy of the response: one of its requests does the work again, for all of them.
+    # The other load balancer has not stored the response: one of its requests does the work again, for all of them.
     app.under_way(1)
     app.let_all_go()
     all_ok(asked[6:])

@@ -35,10 +35,10 @@ def figures(lb, name='pages'):
 
 
 def metrics(lb):
-    """{(name, labels): value} of the metrics of limits, servers and response copies."""
+    """{(name, labels): value} of the metrics of limits, servers and stored responses."""
     found = {}
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
-        m = re.fullmatch(r'resumelb_((?:limit|copies)\w*)\{(.*)\} (\S+)', line)
+        m = re.fullmatch(r'resumelb_((?:limit|stored)\w*)\{(.*)\} (\S+)', line)
         if m:
             assert (m[1], m[2]) not in found, line
             found[m[1], m[2]] = float(m[3])
@@ -117,7 +117,7 @@ def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     assert seen['limit_refused_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
 
 
-def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
+def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
     app = HeldApp({'/page': lambda c, number: c.answer(b'x' * 1000, headers=[('Cache-Control', 'max-age=60')])})
     try:
         lb = balancer(world, app, {'once': {'mode': 'any', 'workers': 1, 'maxqueue': 3, 'timeout': '10m', 'on_full': 'stale'}})
@@ -132,14 +132,14 @@ def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
         all_ok(asked)
         # counted shortly after the response was sent
         wait_until(lambda: [figures(lb, 'once')[k] for k in ('held', 'coalesced', 'stale')] == [0, 4, 1], 'all to be counted')
-        f, copies = figures(lb, 'once'), lb.app()['copies']
+        f, stored = figures(lb, 'once'), lb.app()['stored_responses']
         assert (f['waiting'], f['refused_full'], f['mode']) == (0, 0, 'any')
         assert f['waited_done_s'] > 0
-        assert (copies['copies'], copies['stored'], copies['hits_coalesced'], copies['hits_stale']) == (1, 2, 4, 1)
-        assert copies['bytes'] > 1000
+        assert (stored['responses'], stored['stored'], stored['hits_coalesced'], stored['hits_stale']) == (1, 2, 4, 1)
+        assert stored['bytes'] > 1000
         seen = metrics(lb)
         assert seen['limit_coalesced_total', of('once')] == 4
-        assert seen['copies_bytes', 'application="default"'] == copies['bytes']
+        assert seen['stored_bytes', 'application="default"'] == stored['bytes']
         out = ctl('limits', '-a', lb.admin).stdout
         assert 'answers: 4 coalesced, 1 stale' in out
     finally:

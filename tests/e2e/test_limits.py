@@ -314,9 +314,9 @@ def test_when_the_client_of_the_one_that_works_leaves_the_next_one_tries(world, 
     assert {a.wait().text for a in asked[1:]} == {'number 1'}
 
 
-def test_a_page_larger_than_copy_max_is_made_by_each(world, app):
+def test_a_page_larger_than_stored_max_size_is_made_by_each(world, app):
     app.answers['/page'] = lambda c, n: c.answer(b'x' * 3000)
-    lb = balancer(world, app, ANY, copy_max='1KiB')
+    lb = balancer(world, app, ANY, stored_max_size='1KiB')
     asked = ask(lb, 3, '/page')
     app.let_all_go()
     all_ok(asked)
@@ -379,7 +379,7 @@ def test_a_request_leaves_the_queue_when_its_total_timeout_ends(world, app):
 # ---- stale ----
 
 def fill(lb, app, target='/page', **kw):
-    """Stores a valid response copy of the page."""
+    """Stores a valid response of the page."""
     asked = ask(lb, 1, target, **kw)
     app.let_go()
     all_ok(asked)
@@ -388,7 +388,7 @@ def fill(lb, app, target='/page', **kw):
 
 @pytest.mark.parametrize('how, outcomes', [({'on_full': 'stale', 'maxqueue': 1}, 'full'), ({'on_busy': 'stale'}, 'busy'),
                                            ({'on_timeout': 'stale', 'timeout': '100ms'}, 'timeout')])
-def test_over_a_limit_the_last_good_copy_is_served_and_reports_it(world, app, how, outcomes):
+def test_over_a_limit_the_last_good_response_is_served_and_reports_it(world, app, how, outcomes):
     lb = balancer(world, app, {'pages': dict({'workers': 1, 'key': 'x'}, **how)})
     assert fill(lb, app).text == 'number 0'
     busy = ask(lb, 1, '/page')
@@ -402,7 +402,7 @@ def test_over_a_limit_the_last_good_copy_is_served_and_reports_it(world, app, ho
     all_ok(busy)
 
 
-def test_without_a_copy_the_error_or_the_turn_stays(world, app):
+def test_without_a_stored_response_the_error_or_the_turn_stays(world, app):
     lb = balancer(world, app, {'pages': {'workers': 1, 'key': 'x', 'maxqueue': 1, 'on_full': 'stale'}})
     ask(lb, 1, '/page')
     app.under_way(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responses shared by coalescing or as stale copies: a user never gets a response that was generated for another user."""
+"""Responses shared by coalescing or as stale responses: a user never gets a response that was generated for another user."""
 import itertools
 import socket
 
@@ -12,7 +12,7 @@ from test_tls_clients import issue, with_certificate
 
 STALE = {'pages': {'workers': 1, 'key': 'x', 'maxqueue': 1, 'on_full': 'stale'}}
 ANY = {'pages': {'mode': 'any', 'workers': 1, 'maxqueue': 1000, 'key': 'x'}}
-# A new page for each request, so that no earlier copy can answer it.
+# A new page for each request, so that no stored response can answer it.
 PAGES = ('/page?%d' % n for n in itertools.count())
 
 
@@ -51,7 +51,7 @@ def receive(client):
 
 
 def gets_stale(lb, app, maker, other):
-    """Returns whether OTHER, with a request that exceeds the limit, gets a copy of the response to MAKER."""
+    """Returns whether OTHER, with a request that exceeds the limit, gets the stored response to MAKER."""
     target = next(PAGES)
     first = maker.send(lb, target)
     app.let_go()
@@ -103,7 +103,7 @@ def test_a_request_that_identifies_a_user_shares_no_response(world, app, counter
 
 @WAYS
 def test_the_configuration_states_what_identifies_a_user(world, app, counters, shares):
-    lb = balancer(world, app, counters, copy_with_cookies=True, private_headers=['X-Tenant'])
+    lb = balancer(world, app, counters, stored_with_cookies=True, private_headers=['X-Tenant'])
     anybody = Visitor(lb.address)
     assert shares(lb, app, Visitor(lb.address, [('Cookie', 'a=1'), ('X-API-Key', 'k')]), anybody)
     assert not shares(lb, app, Visitor(lb.address, [('X_Tenant', 'a')]), anybody)
@@ -149,7 +149,7 @@ def test_a_page_made_for_one_certificate_is_for_no_other_user(world, app, counte
 @WAYS
 def test_certificates_share_where_the_configuration_reports_it_by_what_we_state_of_them(world, app, counters, shares):
     app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'X-SSL-Client-S-DN')])
-    site = Certified(world, app, counters, copy_with_certificates=True)
+    site = Certified(world, app, counters, stored_with_certificates=True)
     assert shares(site.lb, app, site.ann, site.ann)
     assert not shares(site.lb, app, site.bob, site.without)
     # A forged field does not select the variant.
@@ -208,13 +208,13 @@ def test_vary_by_what_is_different_for_each_request_is_not_shared(world, app, co
     assert not shares(lb, app, same, same)
 
 
-def test_copies_made_under_other_rules_go_with_them(world, app):
-    lb = balancer(world, app, STALE, copy_with_cookies=True)
+def test_responses_stored_under_other_rules_go_with_them(world, app):
+    lb = balancer(world, app, STALE, stored_with_cookies=True)
     user, anybody = Visitor(lb.address, [('Cookie', 'a=1')]), Visitor(lb.address)
     first = user.send(lb, '/page')
     app.let_go()
     assert receive(first).status == 200
-    lb.reload(dict(lb.config, copy_with_cookies=False))
+    lb.reload(dict(lb.config, stored_with_cookies=False))
     wait_until(lambda: 'config-reloaded' in lb.process.output(), 'the new file')
     busy = anybody.send(lb, '/busy')
     app.under_way(1)

@@ -185,7 +185,7 @@ function limits(name, a) {
         {show: d => h('span', {class: d.resting ? 'bad' : 'good'}, d.resting ? 'suspended' : 'in use')}),
       column('connections', 'connections', number),
       column('idle', 'idle', number)], a.pool_counter_servers)],
-    a.copies?.copies > 0 && h('p', {class: 'soft'}, `Copies of responses: ${number(a.copies.copies)}, ${memory(a.copies.bytes)}`),
+    a.stored_responses?.responses > 0 && h('p', {class: 'soft'}, `Stored responses: ${number(a.stored_responses.responses)}, ${memory(a.stored_responses.bytes)}`),
     a.rates.length > 0 && [h('h3', null, 'Rates'), table(name, 'Rates', [
       column('rate', 'name'),
       column('admitted', 'passed', number),

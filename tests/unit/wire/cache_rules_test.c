@@ -368,7 +368,7 @@ static bool stale_at(const char *response, const char *request, uint64_t age_s)
 }
 
 /* 4.2.4 */
-static void stale_copy_stands_in_unless_it_forbids(void **state)
+static void stale_response_stands_in_unless_it_forbids(void **state)
 {
     (void)state;
     assert_true(stale_at("", "", 1000));
@@ -447,7 +447,7 @@ int main(void)
         cmocka_unit_test(expires_counts_from_date_or_else_from_now_and_the_earliest_counts),
         cmocka_unit_test(age_is_the_larger_of_what_date_and_age_state),
         cmocka_unit_test(the_first_age_counts_and_an_invalid_one_is_ignored),
-        cmocka_unit_test(stale_copy_stands_in_unless_it_forbids),
+        cmocka_unit_test(stale_response_stands_in_unless_it_forbids),
         cmocka_unit_test(stale_if_error_states_how_stale_it_may_be),
         cmocka_unit_test(refusal_does_not_replace_a_page),
         cmocka_unit_test(request_states_how_old_its_answer_may_be),

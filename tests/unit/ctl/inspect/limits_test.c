@@ -28,7 +28,8 @@ static const char limits_page[] =
     "{\"name\":\"lame\",\"in_force\":false,\"why\":\"no workers\",\"figures\":null}],"
     "\"pool_counter_servers\":[{\"name\":\"a:1\",\"resting\":false,\"connections\":7,\"idle\":2},"
     "{\"name\":\"b:1\",\"resting\":true,\"connections\":0,\"idle\":0}],"
-    "\"copies\":{\"copies\":2,\"bytes\":3072,\"stored\":9,\"refused\":0,\"hits_coalesced\":7,"
+    "\"stored_responses\":{\"responses\":2,\"bytes\":3072,\"stored\":9,\"refused\":0,\"hits_"
+    "coalesced\":7,"
     "\"hits_stale\":8}},"
     "\"empty\":{\"limits\":[],\"pool_counter_servers\":[{\"name\":\"a:1\"}]},\"old\":{}}}";
 
@@ -59,7 +60,7 @@ static void expect(const char *page, struct ctl_options o, const char *text)
     text_fini(&out);
 }
 
-static void limits_keys_daemons_and_copies_are_shown(void **state)
+static void limits_keys_daemons_and_stored_responses_are_shown(void **state)
 {
     (void)state;
     expect(limits_page, (struct ctl_options){.application = "shop", .top = 2},
@@ -85,7 +86,7 @@ static void limits_keys_daemons_and_copies_are_shown(void **state)
            "  daemon  state      connections  idle\n"
            "  a:1     in use               7     2\n"
            "  b:1     suspended            0     0\n"
-           "  copies of responses: 2 in 3.0 KiB; answers: 7 coalesced, 8 stale\n");
+           "  stored responses: 2 in 3.0 KiB; answers: 7 coalesced, 8 stale\n");
 }
 
 static void all_keys_are_shown_when_asked_for(void **state)
@@ -145,7 +146,8 @@ static void members_of_wrong_types_do_no_harm(void **state)
     for (size_t i = 0; i < ARRAY_LEN(values); ++i) {
         const char *v = values[i];
         char *page = xasprintf(
-            "{\"applications\":{\"a\":{\"limits\":%s,\"copies\":%s},\"b\":{\"limits\":[%s,"
+            "{\"applications\":{\"a\":{\"limits\":%s,\"stored_responses\":%s},\"b\":{\"limits\":[%"
+            "s,"
             "{\"name\":%s,\"refused\":%s,\"figures\":%s,\"in_force\":%s},{\"figures\":{\"top\":%s,"
             "\"longest\":%s,\"held\":%s,\"shadow\":%s,\"slots\":%s,\"lost\":%s}},"
             "{\"figures\":{\"top\":[%s,%s]}}],\"pool_counter_servers\":[%s]},\"c\":%s}}",
@@ -169,7 +171,7 @@ static void members_of_wrong_types_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_keys_daemons_and_copies_are_shown),
+        cmocka_unit_test(limits_keys_daemons_and_stored_responses_are_shown),
         cmocka_unit_test(all_keys_are_shown_when_asked_for),
         cmocka_unit_test(an_application_without_limits_reports_it),
         cmocka_unit_test(a_daemons_page_is_shown_by_type),

@@ -275,7 +275,7 @@ static void metrics_have_a_series_for_each_limit_and_daemon(void **state)
     expect_line(&out, "resumelb_limit_maxqueue{application=\"default\",limit=\"pages\"} 1000");
     expect_line(&out, "resumelb_pool_counter_server_resting{application=\"default\","
                       "server=\"unix:/run/\\\"x\"} 0");
-    expect_line(&out, "resumelb_copies_stored_total{application=\"default\"} 0");
+    expect_line(&out, "resumelb_stored_total{application=\"default\"} 0");
     leave(&mine, &lock, US);
     text_fini(&out);
     control_destroy(c);

@@ -381,7 +381,7 @@ static void responses_are_shared_only_where_the_file_reports_it(void **state)
     tree_says(f, "own", "{\"workers\": 6, \"path\": \"/a\", \"mode\": \"any\"}");
     wait_workers(f, "database", 5);
     wait_workers(f, "own", 6);
-    assert_false(f->c->app->settings->limits->any_copies);
+    assert_false(f->c->app->settings->limits->any_stores);
     assert_true(shows(f, "database", "refused", "shares responses between clients"));
     json_t *d = described(f, "database");
     assert_int_equal(json_array_size(json_object_get(d, "refused")), 4);
@@ -395,7 +395,7 @@ static void responses_are_shared_only_where_the_file_reports_it(void **state)
     assert_int_equal(limit(f, "own")->s.mode, LIMIT_EACH);
     tree_says(f, "database", "{\"workers\": 7, \"mode\": \"each\", \"on_busy\": \"wait\"}");
     wait_workers(f, "database", 7);
-    assert_false(f->c->app->settings->limits->any_copies);
+    assert_false(f->c->app->settings->limits->any_stores);
     tree_says(f, "database", "{\"workers\": 8, \"mode\": \"any\"}");
     wait_workers(f, "database", 8);
     assert_int_equal(limit(f, "database")->s.mode, LIMIT_ANY);

@@ -34,7 +34,7 @@ static void names_are_good_for_nodes_labels_and_keys(void **state)
     assert_false(limit_name_is_valid((struct slice){"a\0b", 3}));
 }
 
-static void a_set_knows_whether_copies_are_wanted_and_drops_its_counters(void **state)
+static void a_set_knows_whether_responses_are_to_be_stored_and_drops_its_counters(void **state)
 {
     const struct setting *const wanting[] = {
         SETTINGS({"mode", "any"}, ), SETTINGS({"on_full", "stale"}, ),
@@ -45,7 +45,7 @@ static void a_set_knows_whether_copies_are_wanted_and_drops_its_counters(void **
     (void)state;
     limit.counter = limit_counter_ref(counter);
     struct limit_set *set = limit_set_create(&limit, 1);
-    assert_false(set->any_copies);
+    assert_false(set->any_stores);
     assert_int_equal(set->n, 1);
     assert_int_equal(counter->refs, 2);
     assert_ptr_equal(limit_set_ref(set), set);
@@ -57,7 +57,7 @@ static void a_set_knows_whether_copies_are_wanted_and_drops_its_counters(void **
     for (size_t i = 0; i < ARRAY_LEN(wanting); ++i) {
         limit = limit_of(wanting[i]);
         set = limit_set_create(&limit, 1);
-        assert_true(set->any_copies);
+        assert_true(set->any_stores);
         limit_set_unref(set);
     }
     limit_set_unref(NULL);
@@ -111,7 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_that_contradict_one_another_are_refused),
         cmocka_unit_test(names_are_good_for_nodes_labels_and_keys),
-        cmocka_unit_test(a_set_knows_whether_copies_are_wanted_and_drops_its_counters),
+        cmocka_unit_test(a_set_knows_whether_responses_are_to_be_stored_and_drops_its_counters),
         cmocka_unit_test(a_rule_serves_many_threads_at_once),
     };
 

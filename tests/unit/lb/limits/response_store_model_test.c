@@ -4,7 +4,7 @@
  * from seeds that are printed; after each one, what was found, what is kept, what it costs and what
  * went must be the same.
  */
-#include "tests/unit/lb/limits/copies_fixture.h"
+#include "tests/unit/lb/limits/response_store_fixture.h"
 
 #include <stdio.h>
 
@@ -23,22 +23,22 @@ enum {
 };
 
 struct entry {
-    struct copy *copy; /* borrowed from the store; one of HELD too, maybe */
+    struct stored_response *stored; /* borrowed from the store; one of HELD too, maybe */
     unsigned target, variant;
     size_t cost, bytes;
     uint64_t made_us, put_us, used;
 };
 
 struct held {
-    struct copy *copy;
+    struct stored_response *stored;
     size_t bytes;
 };
 
 struct model {
-    struct copy_memory memory;
-    struct copies *store;
-    struct copies_limits limits;
-    struct copies_stats stats; /* as they should be */
+    struct stored_memory memory;
+    struct response_store *store;
+    struct response_store_limits limits;
+    struct response_store_stats stats; /* as they should be */
     struct entry entries[ENTRIES_MAX];
     size_t n;
     struct held held[HELD_MAX];
@@ -80,7 +80,7 @@ static const char *request_text(unsigned variant, char text[24])
 static void drop(struct model *m, size_t i)
 {
     m->stats.bytes -= m->entries[i].cost;
-    --m->stats.copies;
+    --m->stats.responses;
     m->entries[i] = m->entries[--m->n];
 }
 
@@ -109,10 +109,10 @@ static void model_expire(struct model *m)
     }
 }
 
-static void model_fit(struct model *m, size_t cost, size_t copies)
+static void model_fit(struct model *m, size_t cost, size_t added)
 {
     while (m->n != 0 && (m->stats.bytes + cost > m->limits.max_bytes ||
-                         m->stats.copies + copies > m->limits.max_copies)) {
+                         m->stats.responses + added > m->limits.max_responses)) {
         ++m->stats.evictions;
         drop(m, least_used(m, TARGETS));
     }
@@ -130,15 +130,15 @@ static bool model_put(struct model *m, struct entry e)
         if (m->entries[i].target == e.target && m->entries[i].variant == e.variant)
             same = i;
     }
-    if (e.cost > m->limits.max_bytes || e.bytes > m->limits.max_copy_bytes ||
-        m->limits.max_copies == 0 || e.made_us <= m->invalidated_us[e.target] ||
+    if (e.cost > m->limits.max_bytes || e.bytes > m->limits.max_response_bytes ||
+        m->limits.max_responses == 0 || e.made_us <= m->invalidated_us[e.target] ||
         (same != SIZE_MAX && m->entries[same].made_us > e.made_us)) {
         ++m->stats.refused;
         return false;
     }
     if (same != SIZE_MAX) {
         drop(m, same);
-    } else if (of_target == COPIES_VARIANTS_MAX) {
+    } else if (of_target == RESPONSE_STORE_VARIANTS_MAX) {
         ++m->stats.evictions;
         drop(m, least_used(m, e.target));
     }
@@ -147,7 +147,7 @@ static bool model_put(struct model *m, struct entry e)
     e.used = ++m->uses;
     m->entries[m->n++] = e;
     m->stats.bytes += e.cost;
-    ++m->stats.copies;
+    ++m->stats.responses;
     ++m->stats.stored;
     return true;
 }
@@ -184,30 +184,31 @@ static void do_put(struct model *m)
     struct entry e = {.target = some_target(m), .variant = below(m, VARIANTS)};
     char target[16];
     char request[24];
-    struct copies_url url = url_of(target_text(e.target, target));
+    struct response_store_url url = url_of(target_text(e.target, target));
 
     e.made_us = choose_made(m, e.target);
     e.put_us = m->now_us;
-    struct copy *c = make_by(copies_begin(m->store),
-                             &(struct made){.fields = e.variant != 0 ? "Vary: Accept\r\n" : NULL,
-                                            .request = request_text(e.variant, request),
-                                            .body = {bytes, below(m, BODY_MAX)},
-                                            .at_us = e.made_us});
+    struct stored_response *c =
+        make_by(response_store_begin(m->store),
+                &(struct made){.fields = e.variant != 0 ? "Vary: Accept\r\n" : NULL,
+                               .request = request_text(e.variant, request),
+                               .body = {bytes, below(m, BODY_MAX)},
+                               .at_us = e.made_us});
     if (c == NULL)
         return; /* over the limit of one */
-    e.copy = c;
-    e.bytes = copy_bytes(c);
-    e.cost = e.bytes + strlen("http://a.example") + strlen(target) + COPIES_ENTRY_BYTES;
+    e.stored = c;
+    e.bytes = stored_bytes(c);
+    e.cost = e.bytes + strlen("http://a.example") + strlen(target) + RESPONSE_STORE_ENTRY_BYTES;
     (void)model_put(m, e);
-    copies_put(m->store, &url, &c, m->now_us);
+    response_store_put(m->store, &url, &c, m->now_us);
 }
 
-static void hold(struct model *m, struct copy *found)
+static void hold(struct model *m, struct stored_response *found)
 {
     struct held *h = &m->held[below(m, HELD_MAX)];
 
-    copy_put(h->copy);
-    *h = (struct held){found, found != NULL ? copy_bytes(found) : 0};
+    stored_put(h->stored);
+    *h = (struct held){found, found != NULL ? stored_bytes(found) : 0};
 }
 
 static void do_find(struct model *m)
@@ -222,10 +223,11 @@ static void do_find(struct model *m)
     struct asked a;
 
     ask(&a, request_text(variant, field));
-    struct copies_url url = url_of(target_text(target, text));
-    struct copy *found =
-        stale ? copies_find_stale(m->store, &url, &a.request, &no_wish, max_age_s, m->now_us)
-              : copies_find_shared(m->store, &url, &a.request, since_us, m->now_us);
+    struct response_store_url url = url_of(target_text(target, text));
+    struct stored_response *found =
+        stale
+            ? response_store_find_stale(m->store, &url, &a.request, &no_wish, max_age_s, m->now_us)
+            : response_store_find_shared(m->store, &url, &a.request, since_us, m->now_us);
     model_expire(m);
     struct entry *e = model_newest(m, target, variant);
     if (e != NULL) {
@@ -234,7 +236,7 @@ static void do_find(struct model *m)
         if (stale ? age_s > max_age_s : e->put_us < since_us)
             e = NULL;
     }
-    assert_ptr_equal(found, e != NULL ? e->copy : NULL);
+    assert_ptr_equal(found, e != NULL ? e->stored : NULL);
     if (e == NULL)
         return;
     e->used = ++m->uses;
@@ -246,9 +248,9 @@ static void do_invalidate(struct model *m)
 {
     unsigned target = below(m, TARGETS);
     char text[16];
-    struct copies_url url = url_of(target_text(target, text));
+    struct response_store_url url = url_of(target_text(target, text));
 
-    copies_invalidate(m->store, &url, m->now_us);
+    response_store_invalidate(m->store, &url, m->now_us);
     model_expire(m);
     m->invalidated_us[target] = m->now_us;
     m->last_invalidated_us = m->now_us;
@@ -267,17 +269,18 @@ static void do_limits(struct model *m)
     bool off = below(m, 8) == 0;
 
     m->limits.max_bytes = off ? below(m, 2000) : 10000 + below(m, 190000);
-    m->limits.max_copies = off ? below(m, 3) : 10 + below(m, 90);
-    m->limits.max_copy_bytes = BODY_MAX / 2 + below(m, BODY_MAX);
+    m->limits.max_responses = off ? below(m, 3) : 10 + below(m, 90);
+    m->limits.max_response_bytes = BODY_MAX / 2 + below(m, BODY_MAX);
     m->limits.max_age_s = 50 + below(m, 250);
-    copies_set_limits(m->store, &m->limits, m->now_us);
+    response_store_set_limits(m->store, &m->limits, m->now_us);
     model_expire(m);
     model_fit(m, 0, 0);
 }
 
 /* ---- and a check of them ---- */
 
-/* What all copies that are alive are charged: those kept, and those held that are not kept. */
+/* What all stored responses that are alive are charged: those kept, and those held that are not
+ * kept. */
 static size_t live_bytes(const struct model *m)
 {
     size_t bytes = 0;
@@ -285,12 +288,12 @@ static size_t live_bytes(const struct model *m)
     for (size_t i = 0; i < m->n; ++i)
         bytes += m->entries[i].bytes;
     for (size_t i = 0; i < HELD_MAX; ++i) {
-        bool counted = m->held[i].copy == NULL;
+        bool counted = m->held[i].stored == NULL;
 
         for (size_t k = 0; k < m->n; ++k)
-            counted |= m->entries[k].copy == m->held[i].copy;
+            counted |= m->entries[k].stored == m->held[i].stored;
         for (size_t k = 0; k < i; ++k)
-            counted |= m->held[k].copy == m->held[i].copy;
+            counted |= m->held[k].stored == m->held[i].stored;
         if (!counted)
             bytes += m->held[i].bytes;
     }
@@ -299,14 +302,14 @@ static size_t live_bytes(const struct model *m)
 
 static void compare(struct model *m)
 {
-    struct copies_stats s;
+    struct response_store_stats s;
 
-    copies_check(m->store);
-    copies_read_stats(m->store, &s);
+    response_store_check(m->store);
+    response_store_read_stats(m->store, &s);
     assert_memory_equal(&s, &m->stats, sizeof(s));
     assert_true(s.bytes <= m->limits.max_bytes);
-    assert_true(s.copies <= m->limits.max_copies);
-    assert_int_equal(copy_memory_used(&m->memory), live_bytes(m));
+    assert_true(s.responses <= m->limits.max_responses);
+    assert_int_equal(stored_memory_used(&m->memory), live_bytes(m));
 }
 
 static void run(struct model *m)
@@ -332,20 +335,20 @@ static void run(struct model *m)
 static void store_does_what_a_naive_one_does_in_any_order_of_calls(void **state)
 {
     static struct model m;
-    struct copies_stats sum = {0};
+    struct response_store_stats sum = {0};
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; ++seed) {
         print_message("seed %llu\n", (unsigned long long)seed);
         m = (struct model){.seed = seed * 0x9E3779B97F4A7C15ULL, .now_us = NOW_US};
-        copy_memory_init(&m.memory, MEMORY_BYTES);
-        m.limits = (struct copies_limits){150000, 80, BODY_MAX, 200};
-        m.store = copies_create(&m.limits, &m.memory);
+        stored_memory_init(&m.memory, MEMORY_BYTES);
+        m.limits = (struct response_store_limits){150000, 80, BODY_MAX, 200};
+        m.store = response_store_create(&m.limits, &m.memory);
         run(&m);
-        copies_destroy(m.store);
+        response_store_destroy(m.store);
         for (size_t i = 0; i < HELD_MAX; ++i)
-            copy_put(m.held[i].copy);
-        assert_int_equal(copy_memory_used(&m.memory), 0);
+            stored_put(m.held[i].stored);
+        assert_int_equal(stored_memory_used(&m.memory), 0);
         sum.evictions += m.stats.evictions;
         sum.expired += m.stats.expired;
         sum.invalidated += m.stats.invalidated;
@@ -373,5 +376,5 @@ int main(void)
         cmocka_unit_test(store_does_what_a_naive_one_does_in_any_order_of_calls),
     };
 
-    return cmocka_run_group_tests_name("copies_model", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("response_store_model", tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Responses as text, copies of them, and requests that ask for them.
+ * Responses as text, stored responses of them, and requests that ask for them.
  */
-#ifndef RLB_TESTS_COPIES_FIXTURE_H
-#define RLB_TESTS_COPIES_FIXTURE_H
+#ifndef RLB_TESTS_RESPONSE_STORE_FIXTURE_H
+#define RLB_TESTS_RESPONSE_STORE_FIXTURE_H
 
-#include "lb/limits/copies.h"
+#include "lb/limits/response_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,29 +19,31 @@
 #define NOW_US UINT64_C(5000000000)
 #define SECOND_US UINT64_C(1000000)
 
-enum { MEMORY_BYTES = 64 << 20, COPY_BYTES = 1 << 20 };
+enum { MEMORY_BYTES = 64 << 20, STORED_BYTES = 1 << 20 };
 
 static const struct cache_wish no_wish = {CACHE_SECONDS_NONE, CACHE_SECONDS_NONE,
                                           CACHE_SECONDS_NONE};
 
-static inline struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
-                                              const struct cache_request *request,
-                                              uint64_t not_before_us, uint64_t now_us)
+static inline struct stored_response *
+response_store_find_shared(struct response_store *s, const struct response_store_url *url,
+                           const struct cache_request *request, uint64_t not_before_us,
+                           uint64_t now_us)
 {
-    return copies_find(s, url, request, &(struct copies_need){.not_before_us = not_before_us},
-                       now_us);
+    return response_store_find(
+        s, url, request, &(struct response_store_need){.not_before_us = not_before_us}, now_us);
 }
 
-static inline struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
-                                             const struct cache_request *request,
-                                             const struct cache_wish *wish, uint64_t max_age_s,
-                                             uint64_t now_us)
+static inline struct stored_response *
+response_store_find_stale(struct response_store *s, const struct response_store_url *url,
+                          const struct cache_request *request, const struct cache_wish *wish,
+                          uint64_t max_age_s, uint64_t now_us)
 {
-    return copies_find(s, url, request,
-                       &(struct copies_need){.stale = wish, .max_age_s = max_age_s}, now_us);
+    return response_store_find(s, url, request,
+                               &(struct response_store_need){.stale = wish, .max_age_s = max_age_s},
+                               now_us);
 }
 
-static inline size_t copy_memory_used(const struct copy_memory *m)
+static inline size_t stored_memory_used(const struct stored_memory *m)
 {
     return atomic_load(&m->used_bytes);
 }
@@ -63,7 +65,7 @@ static inline void ask(struct asked *a, const char *field)
 }
 
 /* Passes HEAD, a complete head, to a maker. */
-static inline bool tell_head(struct copy_maker *m, const char *head, const char *request_field,
+static inline bool tell_head(struct stored_maker *m, const char *head, const char *request_field,
                              uint64_t asked_us, uint64_t received_us)
 {
     static _Thread_local struct http1_head parsed;
@@ -71,18 +73,18 @@ static inline bool tell_head(struct copy_maker *m, const char *head, const char 
 
     ask(&a, request_field);
     assert_int_equal(http1_head_parse(slice_of(head), false, &parsed), ERR_OK);
-    return copy_maker_head(m, &(struct copy_maker_head){.request = &a.request,
-                                                        .head = &parsed,
-                                                        .asked_us = asked_us,
-                                                        .received_us = received_us,
-                                                        .received_s = NOW_S});
+    return stored_maker_head(m, &(struct stored_maker_head){.request = &a.request,
+                                                            .head = &parsed,
+                                                            .asked_us = asked_us,
+                                                            .received_us = received_us,
+                                                            .received_s = NOW_S});
 }
 
-static inline void tell_body(struct copy_maker *m, struct slice bytes)
+static inline void tell_body(struct stored_maker *m, struct slice bytes)
 {
     struct http1_body *body = http1_body_copy(bytes);
 
-    copy_maker_body(m, body);
+    stored_maker_body(m, body);
     http1_body_release(body);
 }
 
@@ -93,8 +95,8 @@ struct made {
     uint64_t at_us; /* asked and received; 0: NOW_US */
 };
 
-/* A copy of a 200 by M, which is used up; NULL when it has given up. */
-static inline struct copy *make_by(struct copy_maker *m, const struct made *r)
+/* A stored response of a 200 by M, which is used up; NULL when it has given up. */
+static inline struct stored_response *make_by(struct stored_maker *m, const struct made *r)
 {
     struct text head = {0};
     uint64_t at_us = r->at_us != 0 ? r->at_us : NOW_US;
@@ -105,12 +107,12 @@ static inline struct copy *make_by(struct copy_maker *m, const struct made *r)
         r->body.len != 0)
         tell_body(m, r->body);
     text_fini(&head);
-    return copy_maker_end(&m);
+    return stored_maker_end(&m);
 }
 
-static inline struct copies_url url_of(const char *target)
+static inline struct response_store_url url_of(const char *target)
 {
-    return (struct copies_url){SLICE_LIT("http"), SLICE_LIT("a.example"), slice_of(target)};
+    return (struct response_store_url){SLICE_LIT("http"), SLICE_LIT("a.example"), slice_of(target)};
 }
 
 static inline void assert_slice(struct slice s, const char *expected)

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store's rules, one by one. Its bounds in any order of calls: copies_model_test.c.
+ * The store's rules, one by one. Its bounds in any order of calls: response_store_model_test.c.
  */
-#include "tests/unit/lb/limits/copies_fixture.h"
+#include "tests/unit/lb/limits/response_store_fixture.h"
 
 #include <stdio.h>
 
 struct fixture {
-    struct copy_memory memory;
-    struct copies *store;
-    struct copies_limits limits;
+    struct stored_memory memory;
+    struct response_store *store;
+    struct response_store_limits limits;
 };
 
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
-    copy_memory_init(&f->memory, MEMORY_BYTES);
-    f->limits = (struct copies_limits){.max_bytes = MEMORY_BYTES,
-                                       .max_copies = 100,
-                                       .max_copy_bytes = COPY_BYTES,
-                                       .max_age_s = 3600};
-    f->store = copies_create(&f->limits, &f->memory);
+    stored_memory_init(&f->memory, MEMORY_BYTES);
+    f->limits = (struct response_store_limits){.max_bytes = MEMORY_BYTES,
+                                               .max_responses = 100,
+                                               .max_response_bytes = STORED_BYTES,
+                                               .max_age_s = 3600};
+    f->store = response_store_create(&f->limits, &f->memory);
     *state = f;
     return 0;
 }
@@ -30,9 +30,9 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    copies_check(f->store);
-    copies_destroy(f->store);
-    assert_int_equal(copy_memory_used(&f->memory), 0);
+    response_store_check(f->store);
+    response_store_destroy(f->store);
+    assert_int_equal(stored_memory_used(&f->memory), 0);
     free(f);
     return 0;
 }
@@ -40,11 +40,11 @@ static int teardown(void **state)
 static void put_made_at(struct fixture *f, const char *target, const struct made *r,
                         uint64_t put_us)
 {
-    struct copies_url url = url_of(target);
-    struct copy *c = make_by(copies_begin(f->store), r);
+    struct response_store_url url = url_of(target);
+    struct stored_response *c = make_by(response_store_begin(f->store), r);
 
     assert_non_null(c);
-    copies_put(f->store, &url, &c, put_us);
+    response_store_put(f->store, &url, &c, put_us);
     assert_null(c);
 }
 
@@ -54,33 +54,33 @@ static void put_made(struct fixture *f, const char *target, const struct made *r
     put_made_at(f, target, r, r->at_us != 0 ? r->at_us : NOW_US);
 }
 
-/* A copy of a plain response with BODY, made at AT_US. */
+/* A stored response of a plain response with BODY, made at AT_US. */
 static void put(struct fixture *f, const char *target, const char *body, uint64_t at_us)
 {
     put_made(f, target, &(struct made){.body = slice_of(body), .at_us = at_us});
 }
 
 /* The body of what is found, as text, to be compared at once; "" when nothing is. */
-static const char *body_of(struct copy *found)
+static const char *body_of(struct stored_response *found)
 {
     static char text[64];
-    struct slice body = found != NULL ? copy_body(found) : SLICE_LIT("");
+    struct slice body = found != NULL ? stored_body(found) : SLICE_LIT("");
 
     assert_true(body.len < sizeof(text));
     memcpy(text, body.p, body.len);
     text[body.len] = '\0';
-    copy_put(found);
+    stored_put(found);
     return text;
 }
 
 static const char *stale_for(struct fixture *f, const char *target, const char *field,
                              uint64_t now_us)
 {
-    struct copies_url url = url_of(target);
+    struct response_store_url url = url_of(target);
     struct asked a;
 
     ask(&a, field);
-    return body_of(copies_find_stale(f->store, &url, &a.request, &no_wish, 600, now_us));
+    return body_of(response_store_find_stale(f->store, &url, &a.request, &no_wish, 600, now_us));
 }
 
 static const char *stale(struct fixture *f, const char *target, uint64_t now_us)
@@ -91,18 +91,18 @@ static const char *stale(struct fixture *f, const char *target, uint64_t now_us)
 static const char *shared(struct fixture *f, const char *target, uint64_t not_before_us,
                           uint64_t now_us)
 {
-    struct copies_url url = url_of(target);
+    struct response_store_url url = url_of(target);
     struct asked a;
 
     ask(&a, "");
-    return body_of(copies_find_shared(f->store, &url, &a.request, not_before_us, now_us));
+    return body_of(response_store_find_shared(f->store, &url, &a.request, not_before_us, now_us));
 }
 
-static struct copies_stats stats(struct fixture *f)
+static struct response_store_stats stats(struct fixture *f)
 {
-    struct copies_stats s;
+    struct response_store_stats s;
 
-    copies_read_stats(f->store, &s);
+    response_store_read_stats(f->store, &s);
     return s;
 }
 
@@ -148,7 +148,7 @@ static void stale_answer_is_the_newest_and_at_most_as_old_as_asked(void **state)
     put(f, "/", "two", NOW_US + 1);
     assert_string_equal(stale(f, "/", NOW_US + 600 * SECOND_US + 1), "two");
     assert_string_equal(stale(f, "/", NOW_US + 601 * SECOND_US + 1), "");
-    assert_int_equal(stats(f).copies, 1);
+    assert_int_equal(stats(f).responses, 1);
     assert_int_equal(stats(f).hits_stale, 1);
 }
 
@@ -174,7 +174,7 @@ static void response_that_may_not_be_served_stale_is_not(void **state)
 static void wish_of_the_request_is_heeded(void **state)
 {
     struct fixture *f = *state;
-    struct copies_url url = url_of("/");
+    struct response_store_url url = url_of("/");
     struct cache_wish wish = no_wish;
     struct asked a;
 
@@ -182,9 +182,10 @@ static void wish_of_the_request_is_heeded(void **state)
              &(struct made){.fields = "Cache-Control: max-age=9\r\n", .body = SLICE_LIT("x")});
     ask(&a, "");
     wish.max_age_s = 3;
-    assert_null(copies_find_stale(f->store, &url, &a.request, &wish, 600, NOW_US + 4 * SECOND_US));
-    struct copy *c =
-        copies_find_stale(f->store, &url, &a.request, &wish, 600, NOW_US + 3 * SECOND_US);
+    assert_null(
+        response_store_find_stale(f->store, &url, &a.request, &wish, 600, NOW_US + 4 * SECOND_US));
+    struct stored_response *c =
+        response_store_find_stale(f->store, &url, &a.request, &wish, 600, NOW_US + 3 * SECOND_US);
     assert_string_equal(body_of(c), "x");
 }
 
@@ -192,30 +193,31 @@ static void wish_of_the_request_is_heeded(void **state)
 static void host_and_scheme_are_without_case_and_the_target_is_not(void **state)
 {
     struct fixture *f = *state;
-    struct copies_url url = {SLICE_LIT("HTTP"), SLICE_LIT("A.Example"), SLICE_LIT("/x?Y")};
-    struct copies_url tls = {SLICE_LIT("https"), SLICE_LIT("a.example"), SLICE_LIT("/x?Y")};
+    struct response_store_url url = {SLICE_LIT("HTTP"), SLICE_LIT("A.Example"), SLICE_LIT("/x?Y")};
+    struct response_store_url tls = {SLICE_LIT("https"), SLICE_LIT("a.example"), SLICE_LIT("/x?Y")};
     struct asked a;
 
     put(f, "/x?Y", "x", NOW_US);
     ask(&a, "");
-    struct copy *c = copies_find_stale(f->store, &url, &a.request, &no_wish, 600, NOW_US);
+    struct stored_response *c =
+        response_store_find_stale(f->store, &url, &a.request, &no_wish, 600, NOW_US);
     assert_string_equal(body_of(c), "x");
-    assert_null(copies_find_stale(f->store, &tls, &a.request, &no_wish, 600, NOW_US));
+    assert_null(response_store_find_stale(f->store, &tls, &a.request, &no_wish, 600, NOW_US));
     assert_string_equal(stale(f, "/x?y", NOW_US), "");
 }
 
 static void url_over_its_limit_is_neither_kept_nor_found(void **state)
 {
     struct fixture *f = *state;
-    static char target[COPIES_KEY_MAX + 1];
+    static char target[RESPONSE_STORE_KEY_MAX + 1];
     size_t prefix = strlen("http://a.example");
 
-    memset(target, '/', COPIES_KEY_MAX);
+    memset(target, '/', RESPONSE_STORE_KEY_MAX);
     put(f, target, "x", NOW_US);
-    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).responses, 0);
     assert_int_equal(stats(f).refused, 1);
     assert_string_equal(stale(f, target, NOW_US), "");
-    target[COPIES_KEY_MAX - prefix] = '\0';
+    target[RESPONSE_STORE_KEY_MAX - prefix] = '\0';
     put(f, target, "x", NOW_US);
     assert_string_equal(stale(f, target, NOW_US), "x");
 }
@@ -276,7 +278,7 @@ static void newest_that_may_not_be_used_hides_older_ones(void **state)
     assert_string_equal(stale_for(f, "/", "Accept: a", NOW_US + 5 * SECOND_US), "");
 }
 
-static void older_copy_does_not_replace_a_newer_one(void **state)
+static void older_response_does_not_replace_a_newer_one(void **state)
 {
     struct fixture *f = *state;
 
@@ -291,7 +293,7 @@ static void variants_of_one_url_are_bounded_and_the_least_recently_used_goes(voi
 {
     struct fixture *f = *state;
 
-    for (int i = 0; i <= COPIES_VARIANTS_MAX; ++i) {
+    for (int i = 0; i <= RESPONSE_STORE_VARIANTS_MAX; ++i) {
         char field[32];
 
         snprintf(field, sizeof(field), "Accept: %d", i);
@@ -301,18 +303,18 @@ static void variants_of_one_url_are_bounded_and_the_least_recently_used_goes(voi
         /* The first is used all the time. */
         assert_string_equal(stale_for(f, "/", "Accept: 0", NOW_US), "x");
     }
-    assert_int_equal(stats(f).copies, COPIES_VARIANTS_MAX);
+    assert_int_equal(stats(f).responses, RESPONSE_STORE_VARIANTS_MAX);
     assert_int_equal(stats(f).evictions, 1);
     assert_string_equal(stale_for(f, "/", "Accept: 1", NOW_US), "");
     assert_string_equal(stale_for(f, "/", "Accept: 2", NOW_US), "x");
 }
 
-static void copies_over_their_number_go_least_recently_used_first(void **state)
+static void responses_over_their_number_go_least_recently_used_first(void **state)
 {
     struct fixture *f = *state;
 
-    f->limits.max_copies = 2;
-    copies_set_limits(f->store, &f->limits, NOW_US);
+    f->limits.max_responses = 2;
+    response_store_set_limits(f->store, &f->limits, NOW_US);
     put(f, "/a", "a", NOW_US);
     put(f, "/b", "b", NOW_US);
     assert_string_equal(stale(f, "/a", NOW_US), "a");
@@ -323,14 +325,14 @@ static void copies_over_their_number_go_least_recently_used_first(void **state)
     assert_int_equal(stats(f).evictions, 1);
 }
 
-static void copies_over_their_age_go(void **state)
+static void responses_over_their_age_go(void **state)
 {
     struct fixture *f = *state;
 
     put(f, "/a", "a", NOW_US);
     put(f, "/b", "b", NOW_US + SECOND_US);
     assert_string_equal(stale(f, "/none", NOW_US + 3601 * SECOND_US), "");
-    assert_int_equal(stats(f).copies, 1);
+    assert_int_equal(stats(f).responses, 1);
     assert_int_equal(stats(f).expired, 1);
     assert_int_equal(stats(f).evictions, 0);
 }
@@ -342,63 +344,64 @@ static void limits_that_shrink_hold_at_once(void **state)
     put(f, "/a", "a", NOW_US);
     put(f, "/b", "b", NOW_US);
     f->limits.max_bytes = stats(f).bytes - 1;
-    copies_set_limits(f->store, &f->limits, NOW_US);
-    assert_int_equal(stats(f).copies, 1);
+    response_store_set_limits(f->store, &f->limits, NOW_US);
+    assert_int_equal(stats(f).responses, 1);
     assert_string_equal(stale(f, "/b", NOW_US), "b");
-    f->limits.max_copies = 0;
-    copies_set_limits(f->store, &f->limits, NOW_US);
-    assert_int_equal(stats(f).copies, 0);
+    f->limits.max_responses = 0;
+    response_store_set_limits(f->store, &f->limits, NOW_US);
+    assert_int_equal(stats(f).responses, 0);
     assert_int_equal(stats(f).bytes, 0);
     put(f, "/a", "a", NOW_US);
-    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).responses, 0);
 }
 
-static void maker_heeds_the_limit_of_one_copy(void **state)
+static void maker_heeds_the_limit_of_one_response(void **state)
 {
     struct fixture *f = *state;
-    static const char body[COPY_BYTES];
+    static const char body[STORED_BYTES];
 
-    assert_null(make_by(copies_begin(f->store),
+    assert_null(make_by(response_store_begin(f->store),
                         &(struct made){.body = (struct slice){body, sizeof(body)}}));
-    f->limits.max_copy_bytes *= 2;
-    copies_set_limits(f->store, &f->limits, NOW_US);
-    struct copy *c =
-        make_by(copies_begin(f->store), &(struct made){.body = (struct slice){body, sizeof(body)}});
+    f->limits.max_response_bytes *= 2;
+    response_store_set_limits(f->store, &f->limits, NOW_US);
+    struct stored_response *c = make_by(response_store_begin(f->store),
+                                        &(struct made){.body = (struct slice){body, sizeof(body)}});
     assert_non_null(c);
     /* Made under another limit than the one that now holds. */
-    f->limits.max_copy_bytes /= 2;
-    copies_set_limits(f->store, &f->limits, NOW_US);
-    struct copies_url url = url_of("/");
-    copies_put(f->store, &url, &c, NOW_US);
+    f->limits.max_response_bytes /= 2;
+    response_store_set_limits(f->store, &f->limits, NOW_US);
+    struct response_store_url url = url_of("/");
+    response_store_put(f->store, &url, &c, NOW_US);
     assert_int_equal(stats(f).refused, 1);
 }
 
-static void old_copies_give_way_when_memory_is_used_up(void **state)
+static void old_responses_give_way_when_memory_is_used_up(void **state)
 {
     struct fixture *f = *state;
 
     put(f, "/a", "a", NOW_US);
     put(f, "/b", "b", NOW_US);
-    copy_memory_set_max(&f->memory, copy_memory_used(&f->memory));
+    stored_memory_set_max(&f->memory, stored_memory_used(&f->memory));
     put(f, "/c", "c", NOW_US);
     assert_string_equal(stale(f, "/a", NOW_US), "");
     assert_string_equal(stale(f, "/b", NOW_US), "b");
     assert_string_equal(stale(f, "/c", NOW_US), "c");
 }
 
-static void copy_in_use_outlives_its_place_and_its_memory_is_counted_until_then(void **state)
+static void response_in_use_outlives_its_place_and_its_memory_is_counted_until_then(void **state)
 {
     struct fixture *f = *state;
-    struct copies_url url = url_of("/a");
+    struct response_store_url url = url_of("/a");
     struct asked a;
 
     put(f, "/a", "a", NOW_US);
     ask(&a, "");
-    struct copy *held = copies_find_stale(f->store, &url, &a.request, &no_wish, 600, NOW_US);
-    copy_memory_set_max(&f->memory, copy_memory_used(&f->memory));
+    struct stored_response *held =
+        response_store_find_stale(f->store, &url, &a.request, &no_wish, 600, NOW_US);
+    stored_memory_set_max(&f->memory, stored_memory_used(&f->memory));
     /* /a gives way, but its memory is not free yet. */
-    assert_null(make_by(copies_begin(f->store), &(struct made){.body = SLICE_LIT("b")}));
-    assert_int_equal(stats(f).copies, 0);
+    assert_null(make_by(response_store_begin(f->store), &(struct made){.body = SLICE_LIT("b")}));
+    assert_int_equal(stats(f).responses, 0);
     assert_string_equal(body_of(held), "a");
     put(f, "/b", "b", NOW_US);
     assert_string_equal(stale(f, "/b", NOW_US), "b");
@@ -408,72 +411,72 @@ static void copy_in_use_outlives_its_place_and_its_memory_is_counted_until_then(
 static void invalidated_url_loses_all_its_variants_and_no_other(void **state)
 {
     struct fixture *f = *state;
-    struct copies_url url = url_of("/a");
+    struct response_store_url url = url_of("/a");
 
     put(f, "/a", "a", NOW_US);
     put_made(f, "/a",
              &(struct made){
                  .fields = "Vary: Accept\r\n", .request = "Accept: x", .body = SLICE_LIT("ax")});
     put(f, "/b", "b", NOW_US);
-    copies_invalidate(f->store, &url, NOW_US + 1);
+    response_store_invalidate(f->store, &url, NOW_US + 1);
     assert_string_equal(stale(f, "/a", NOW_US + 2), "");
     assert_string_equal(stale_for(f, "/a", "Accept: x", NOW_US + 2), "");
     assert_string_equal(stale(f, "/b", NOW_US + 2), "b");
     assert_int_equal(stats(f).invalidated, 2);
 }
 
-static void cleared_store_has_no_copy_and_takes_none_that_was_asked_for_before(void **state)
+static void cleared_store_has_no_response_and_takes_none_that_was_asked_for_before(void **state)
 {
     struct fixture *f = *state;
 
     put(f, "/a", "a", NOW_US);
     put(f, "/b", "b", NOW_US);
-    copies_clear(f->store, NOW_US + 5);
+    response_store_clear(f->store, NOW_US + 5);
     assert_string_equal(stale(f, "/a", NOW_US + 5), "");
     assert_string_equal(stale(f, "/b", NOW_US + 5), "");
-    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).responses, 0);
     assert_int_equal(stats(f).bytes, 0);
     put(f, "/a", "old", NOW_US + 4);
     assert_string_equal(stale(f, "/a", NOW_US + 6), "");
     put(f, "/a", "new", NOW_US + 7);
     assert_string_equal(stale(f, "/a", NOW_US + 8), "new");
-    copies_check(f->store);
+    response_store_check(f->store);
 }
 
 static void response_asked_for_before_an_invalidation_is_not_kept(void **state)
 {
     struct fixture *f = *state;
-    struct copies_url url = url_of("/a");
+    struct response_store_url url = url_of("/a");
 
-    copies_invalidate(f->store, &url, NOW_US + 5);
+    response_store_invalidate(f->store, &url, NOW_US + 5);
     put(f, "/a", "before", NOW_US + 5);
     assert_string_equal(shared(f, "/a", NOW_US, NOW_US + 6), "");
     put(f, "/a", "after", NOW_US + 6);
     assert_string_equal(shared(f, "/a", NOW_US, NOW_US + 6), "after");
-    copies_invalidate(f->store, &url, NOW_US + 7);
+    response_store_invalidate(f->store, &url, NOW_US + 7);
     assert_string_equal(stale(f, "/a", NOW_US + 8), "");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-static void whether_copies_of_any_variant_were_put_is_known(void **state)
+static void whether_responses_of_any_variant_were_put_is_known(void **state)
 {
     struct fixture *f = *state;
-    struct copies_url url = url_of("/a");
-    struct copies_url other = url_of("/b");
+    struct response_store_url url = url_of("/a");
+    struct response_store_url other = url_of("/b");
 
-    assert_false(copies_were_put(f->store, &url, 0));
+    assert_false(response_store_were_put(f->store, &url, 0));
     put(f, "/a", "one", NOW_US);
-    assert_true(copies_were_put(f->store, &url, NOW_US));
-    assert_false(copies_were_put(f->store, &url, NOW_US + 1));
-    assert_false(copies_were_put(f->store, &other, NOW_US));
+    assert_true(response_store_were_put(f->store, &url, NOW_US));
+    assert_false(response_store_were_put(f->store, &url, NOW_US + 1));
+    assert_false(response_store_were_put(f->store, &other, NOW_US));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(waiter_takes_only_what_was_finished_since_it_began_to_wait),
-        TEST(whether_copies_of_any_variant_were_put_is_known),
+        TEST(whether_responses_of_any_variant_were_put_is_known),
         TEST(waiter_takes_what_was_in_progress_when_it_began_to_wait),
         TEST(waiter_does_not_take_what_must_be_validated_by_then),
         TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),
@@ -485,18 +488,18 @@ int main(void)
         TEST(each_variant_is_for_the_requests_that_choose_it),
         TEST(the_newest_of_several_matching_variants_is_taken),
         TEST(newest_that_may_not_be_used_hides_older_ones),
-        TEST(older_copy_does_not_replace_a_newer_one),
+        TEST(older_response_does_not_replace_a_newer_one),
         TEST(variants_of_one_url_are_bounded_and_the_least_recently_used_goes),
-        TEST(copies_over_their_number_go_least_recently_used_first),
-        TEST(copies_over_their_age_go),
+        TEST(responses_over_their_number_go_least_recently_used_first),
+        TEST(responses_over_their_age_go),
         TEST(limits_that_shrink_hold_at_once),
-        TEST(maker_heeds_the_limit_of_one_copy),
-        TEST(old_copies_give_way_when_memory_is_used_up),
-        TEST(copy_in_use_outlives_its_place_and_its_memory_is_counted_until_then),
+        TEST(maker_heeds_the_limit_of_one_response),
+        TEST(old_responses_give_way_when_memory_is_used_up),
+        TEST(response_in_use_outlives_its_place_and_its_memory_is_counted_until_then),
         TEST(invalidated_url_loses_all_its_variants_and_no_other),
         TEST(response_asked_for_before_an_invalidation_is_not_kept),
-        TEST(cleared_store_has_no_copy_and_takes_none_that_was_asked_for_before),
+        TEST(cleared_store_has_no_response_and_takes_none_that_was_asked_for_before),
     };
 
-    return cmocka_run_group_tests_name("copies", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("response_store", tests, NULL, NULL);
 }

@@ -2,22 +2,22 @@
  *
  * The head of an answer by itself, and the whole answer as a client gets it.
  */
-#include "lb/limits/copies.h"
+#include "lb/limits/response_store.h"
 
 #include "lb/request/headers.h"
 #include "tests/unit/http/http_server_fixture.h"
-#include "tests/unit/lb/limits/copies_fixture.h"
+#include "tests/unit/lb/limits/response_store_fixture.h"
 
 struct answer_fixture {
-    struct copy_memory memory;
-    struct copy_answer answer;
+    struct stored_memory memory;
+    struct stored_rendering answer;
 };
 
 static int setup(void **state)
 {
     struct answer_fixture *f = calloc(1, sizeof(*f));
 
-    copy_memory_init(&f->memory, MEMORY_BYTES);
+    stored_memory_init(&f->memory, MEMORY_BYTES);
     *state = f;
     return 0;
 }
@@ -26,126 +26,127 @@ static int teardown(void **state)
 {
     struct answer_fixture *f = *state;
 
-    assert_int_equal(copy_memory_used(&f->memory), 0);
+    assert_int_equal(stored_memory_used(&f->memory), 0);
     free(f);
     return 0;
 }
 
-static struct copy *make_in(struct copy_memory *memory, const char *fields, struct slice body)
+static struct stored_response *make_in(struct stored_memory *memory, const char *fields,
+                                       struct slice body)
 {
-    struct copy_maker *m = copy_maker_create(memory, COPY_BYTES);
+    struct stored_maker *m = stored_maker_create(memory, STORED_BYTES);
 
     return make_by(m, &(struct made){.fields = fields, .body = body});
 }
 
-static struct copy *make(struct answer_fixture *f, const char *fields, const char *body)
+static struct stored_response *make(struct answer_fixture *f, const char *fields, const char *body)
 {
     return make_in(&f->memory, fields, slice_of(body));
 }
 
 /* ---- the head ---- */
 
-static struct slice answer_field(const struct copy_answer *a, const char *name)
+static struct slice answer_field(const struct stored_rendering *a, const char *name)
 {
     return field((struct cache_fields){a->head.headers, a->head.nheaders}, name);
 }
 
 /* RFC 9111 5.1, 4.2.3 */
-static void answer_has_the_age_of_its_copy(void **state)
+static void answer_has_the_age_of_the_stored_response(void **state)
 {
     struct answer_fixture *f = *state;
-    struct copy *c = make(f, "Age: 30, 2\r\n", "x");
+    struct stored_response *c = make(f, "Age: 30, 2\r\n", "x");
 
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + SECOND_US - 1, &f->answer);
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US + SECOND_US - 1, &f->answer);
     assert_slice(answer_field(&f->answer, "age"), "30");
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US,
-                     &f->answer);
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US, &f->answer);
     assert_slice(answer_field(&f->answer, "age"), "42");
-    /* Used by a loop that read its clock before the copy was made. */
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->answer);
+    /* Used by a loop that read its clock before the stored response was made. */
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->answer);
     assert_slice(answer_field(&f->answer, "age"), "30");
-    copy_put(c);
+    stored_put(c);
 }
 
 /* RFC 9211 2 */
 static void cache_status_states_what_the_answer_is(void **state)
 {
     struct answer_fixture *f = *state;
-    struct copy *c = make(f, "Cache-Control: max-age=60\r\n", "x");
+    struct stored_response *c = make(f, "Cache-Control: max-age=60\r\n", "x");
 
-    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->answer);
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->answer);
     assert_slice(answer_field(&f->answer, "cache-status"), "resumelb; fwd=miss; collapsed");
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->answer);
+    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->answer);
     assert_slice(answer_field(&f->answer, "cache-status"),
                  "resumelb; hit; ttl=-40; detail=queue-full");
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 20 * SECOND_US, &f->answer);
+    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 20 * SECOND_US, &f->answer);
     assert_slice(answer_field(&f->answer, "cache-status"),
                  "resumelb; hit; ttl=40; detail=queue-full");
-    copy_put(c);
+    stored_put(c);
 }
 
 static void cache_status_is_placed_after_those_of_others(void **state)
 {
     struct answer_fixture *f = *state;
-    struct copy *c = make(f, "Cache-Status: Origin; hit\r\nX: 1\r\n", "x");
-    struct copy_answer *a = &f->answer;
+    struct stored_response *c = make(f, "Cache-Status: Origin; hit\r\nX: 1\r\n", "x");
+    struct stored_rendering *a = &f->answer;
 
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("timeout"), NOW_US, a);
+    stored_render(c, STORED_STALE, SLICE_LIT("timeout"), NOW_US, a);
     assert_slice(a->head.headers[0].value, "Origin; hit");
     assert_slice(a->head.headers[a->head.nheaders - 1].name, "Cache-Status");
-    copy_put(c);
+    stored_put(c);
 }
 
 /* RFC 9110 8.6 */
 static void answer_announces_the_length_of_its_body_and_none_for_no_content(void **state)
 {
     struct answer_fixture *f = *state;
-    struct copy *c = make(f, "", "four");
+    struct stored_response *c = make(f, "", "four");
 
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
+    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
     assert_int_equal(f->answer.head.status, 200);
     assert_slice(f->answer.head.reason, "OK");
     assert_int_equal(f->answer.head.content_length, 4);
     assert_null(answer_field(&f->answer, "content-length").p);
     assert_slice(f->answer.body, "four");
-    copy_put(c);
-    struct copy_maker *m = copy_maker_create(&f->memory, COPY_BYTES);
+    stored_put(c);
+    struct stored_maker *m = stored_maker_create(&f->memory, STORED_BYTES);
     assert_true(tell_head(m, "HTTP/1.1 204 No Content\r\n\r\n", "", NOW_US, NOW_US));
-    c = copy_maker_end(&m);
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
+    c = stored_maker_end(&m);
+    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
     assert_true(f->answer.head.content_length == UINT64_MAX);
-    copy_put(c);
+    stored_put(c);
 }
 
 /* ---- the whole ---- */
 
-static void send_copy(struct call *call, struct copy *c)
+static void send_stored(struct call *call, struct stored_response *c)
 {
-    struct copy_answer a;
+    struct stored_rendering a;
 
-    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 7 * SECOND_US, &a);
+    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 7 * SECOND_US, &a);
     headers_take_response(&(struct headers_response){.req = call->reply.req,
                                                      .via = true,
                                                      .request_id = SLICE_LIT("id-2")},
                           &a.head);
     http_reply_start(&call->reply, a.head.content_length);
-    http_reply_send(&call->reply, copy_take_body(c), true);
+    http_reply_send(&call->reply, stored_take_body(c), true);
 }
 
-static void client_gets_a_copy_whole_and_none_of_the_first_ones_request(void **state)
+static void client_gets_a_stored_response_whole_and_none_of_the_first_ones_request(void **state)
 {
     struct fixture *f = *state;
-    struct copy_memory memory;
+    struct stored_memory memory;
 
-    copy_memory_init(&memory, MEMORY_BYTES);
-    struct copy *c = make_in(&memory,
-                             "Content-Type: text/plain\r\nX-Request-ID: id-1\r\nAge: 3\r\n"
-                             "Connection: close\r\n",
-                             SLICE_LIT("hello"));
+    stored_memory_init(&memory, MEMORY_BYTES);
+    struct stored_response *c =
+        make_in(&memory,
+                "Content-Type: text/plain\r\nX-Request-ID: id-1\r\nAge: 3\r\n"
+                "Connection: close\r\n",
+                SLICE_LIT("hello"));
     fixture_send(f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     fixture_await_requests(f, 1);
-    send_copy(f->call, c);
-    copy_put(c);
+    send_stored(f->call, c);
+    stored_put(c);
     fixture_await(f, "\r\n\r\nhello");
     assert_true(raw_has(&f->client, "HTTP/1.1 200 OK\r\n"));
     assert_true(raw_has(&f->client, "Content-Length: 5\r\n"));
@@ -159,31 +160,31 @@ static void client_gets_a_copy_whole_and_none_of_the_first_ones_request(void **s
     assert_false(raw_has(&f->client, "close"));
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);
-    assert_int_equal(copy_memory_used(&memory), 0);
+    assert_int_equal(stored_memory_used(&memory), 0);
 }
 
-static void client_that_leaves_gives_its_copy_back(void **state)
+static void client_that_leaves_gives_the_stored_response_back(void **state)
 {
     struct fixture *f = *state;
-    struct copy_memory memory;
-    static const char body[COPY_BYTES / 2];
+    struct stored_memory memory;
+    static const char body[STORED_BYTES / 2];
     enum { REQUESTS = 32 }; /* answers of more than the sockets hold */
 
-    copy_memory_init(&memory, MEMORY_BYTES);
-    struct copy *c = make_in(&memory, "", (struct slice){body, sizeof(body)});
+    stored_memory_init(&memory, MEMORY_BYTES);
+    struct stored_response *c = make_in(&memory, "", (struct slice){body, sizeof(body)});
     for (unsigned i = 0; i < REQUESTS && f->gone == i; ++i) {
         fixture_send(f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         fixture_await_requests(f, i + 1);
-        send_copy(f->call, c);
+        send_stored(f->call, c);
         fixture_turns(f, 5);
     }
-    copy_put(c);
-    assert_true(copy_memory_used(&memory) > sizeof(body));
+    stored_put(c);
+    assert_true(stored_memory_used(&memory) > sizeof(body));
     assert_non_null(f->call);
     raw_reset(&f->client);
     fixture_await_gone(f, f->requests);
     assert_false(f->gone_done);
-    assert_int_equal(copy_memory_used(&memory), 0);
+    assert_int_equal(stored_memory_used(&memory), 0);
 }
 
 #define ANSWER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -191,13 +192,13 @@ static void client_that_leaves_gives_its_copy_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ANSWER_TEST(answer_has_the_age_of_its_copy),
+        ANSWER_TEST(answer_has_the_age_of_the_stored_response),
         ANSWER_TEST(cache_status_states_what_the_answer_is),
         ANSWER_TEST(cache_status_is_placed_after_those_of_others),
         ANSWER_TEST(answer_announces_the_length_of_its_body_and_none_for_no_content),
-        TEST(client_gets_a_copy_whole_and_none_of_the_first_ones_request),
-        TEST(client_that_leaves_gives_its_copy_back),
+        TEST(client_gets_a_stored_response_whole_and_none_of_the_first_ones_request),
+        TEST(client_that_leaves_gives_the_stored_response_back),
     };
 
-    return cmocka_run_group_tests_name("copy_answer", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("stored_render", tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A copy is two pieces of memory: the head, all in one, and the body.
+ * A stored response is two pieces of memory: the head, all in one, and the body.
  *
- *     struct copy | fields[n] | their names and values, reason, variant        body
+ *     struct stored_response | fields[n] | their names and values, reason, variant        body
  *
  * The body's buffer is as large as the response announces, or grows twofold, and is cut to its size
  * at the end. What is charged is what is allocated; that realloc may hold both for a moment is not.
@@ -11,12 +11,12 @@
  * first, and that of all variants by the time of storing.
  *
  *     urls (map) -> url -> variants --+
- *     by_use  --------------------------> variant -> copy (one reference)
+ *     by_use  --------------------------> variant -> stored response (one reference)
  *     by_time ------------------------+
  *
  * Removed variants are unlinked under the lock and released after it.
  */
-#include "lb/limits/copies.h"
+#include "lb/limits/response_store.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -33,29 +33,29 @@ enum {
     BODY_ROOM_FIRST = 16 * 1024,
 };
 
-struct copy_maker {
-    struct copy_memory *memory;
+struct stored_maker {
+    struct stored_memory *memory;
     size_t max_bytes;
-    struct copy *copy;  /* NULL before its head, and once given up */
-    uint64_t announced; /* bytes of body; UINT64_MAX: unknown */
+    struct stored_response *stored; /* NULL before its head, and once given up */
+    uint64_t announced;             /* bytes of body; UINT64_MAX: unknown */
 };
 
 /* ---- memory ---- */
 
-void copy_memory_init(struct copy_memory *m, size_t max_bytes)
+void stored_memory_init(struct stored_memory *m, size_t max_bytes)
 {
     atomic_init(&m->used_bytes, 0);
     atomic_init(&m->max_bytes, max_bytes);
-    m->copies = NULL;
+    m->store = NULL;
 }
 
-void copy_memory_set_max(struct copy_memory *m, size_t max_bytes)
+void stored_memory_set_max(struct stored_memory *m, size_t max_bytes)
 {
     atomic_store_explicit(&m->max_bytes, max_bytes, memory_order_relaxed);
 }
 
 /* Never beyond the limit, not even for a moment. */
-static bool try_charge(struct copy_memory *m, size_t bytes)
+static bool try_charge(struct stored_memory *m, size_t bytes)
 {
     size_t max = atomic_load_explicit(&m->max_bytes, memory_order_relaxed);
     size_t used = atomic_load_explicit(&m->used_bytes, memory_order_relaxed);
@@ -68,45 +68,45 @@ static bool try_charge(struct copy_memory *m, size_t bytes)
     return true;
 }
 
-static void uncharge_bytes(struct copy_memory *m, size_t bytes)
+static void uncharge_bytes(struct stored_memory *m, size_t bytes)
 {
     size_t before = atomic_fetch_sub_explicit(&m->used_bytes, bytes, memory_order_relaxed);
 
     ASSERT(before >= bytes);
 }
 
-static bool evict_bytes(struct copies *s, size_t bytes);
+static bool evict_bytes(struct response_store *s, size_t bytes);
 
-static bool charge_bytes(struct copy_memory *m, size_t bytes)
+static bool charge_bytes(struct stored_memory *m, size_t bytes)
 {
     return try_charge(m, bytes) ||
-           (m->copies != NULL && evict_bytes(m->copies, bytes) && try_charge(m, bytes));
+           (m->store != NULL && evict_bytes(m->store, bytes) && try_charge(m, bytes));
 }
 
 /* ---- reading ---- */
 
-struct copy *copy_get(struct copy *c)
+struct stored_response *stored_get(struct stored_response *c)
 {
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     return c;
 }
 
-void copy_put(struct copy *c)
+void stored_put(struct stored_response *c)
 {
     /* The thread that frees it must see all earlier accesses by other threads. */
     if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
         return;
-    uncharge_bytes(c->memory, copy_bytes(c));
+    uncharge_bytes(c->memory, stored_bytes(c));
     free(c->body);
     free(c);
 }
 
-struct slice copy_body(const struct copy *c)
+struct slice stored_body(const struct stored_response *c)
 {
     return (struct slice){c->body, c->body_bytes};
 }
 
-uint64_t copy_age_s(const struct copy *c, uint64_t now_us)
+uint64_t stored_age_s(const struct stored_response *c, uint64_t now_us)
 {
     /* Another loop's clock reading may be a little behind. */
     uint64_t resident_us = now_us > c->made_us ? now_us - c->made_us : 0;
@@ -114,19 +114,19 @@ uint64_t copy_age_s(const struct copy *c, uint64_t now_us)
     return c->facts.age_s + resident_us / 1000000;
 }
 
-size_t copy_bytes(const struct copy *c)
+size_t stored_bytes(const struct stored_response *c)
 {
     return c->head_bytes + c->body_room;
 }
 
-static void release_hold(void *copy)
+static void release_hold(void *stored)
 {
-    copy_put(copy);
+    stored_put(stored);
 }
 
-struct http1_body *copy_take_body(struct copy *c)
+struct http1_body *stored_take_body(struct stored_response *c)
 {
-    return http1_body_borrow(copy_body(c), release_hold, copy_get(c));
+    return http1_body_borrow(stored_body(c), release_hold, stored_get(c));
 }
 
 /* ---- answering ---- */
@@ -141,16 +141,16 @@ static void add_field(struct http1_head *head, struct slice name, struct slice v
     head->headers[head->nheaders++] = (struct message_field){.name = name, .value = value};
 }
 
-void copy_answer_make(const struct copy *c, enum copy_use use, struct slice detail, uint64_t now_us,
-                      struct copy_answer *out)
+void stored_render(const struct stored_response *c, enum stored_use use, struct slice detail,
+                   uint64_t now_us, struct stored_rendering *out)
 {
-    uint64_t age_s = copy_age_s(c, now_us);
+    uint64_t age_s = stored_age_s(c, now_us);
     struct http1_head *head = &out->head;
 
-    ASSERT(use == COPY_COALESCED || detail.len <= COPY_DETAIL_MAX);
-    ASSERT(use == COPY_COALESCED || http1_is_token(detail));
-    ASSERT(use == COPY_COALESCED || ascii_lower(detail.p[0]) >= 'a');
-    out->body = copy_body(c);
+    ASSERT(use == STORED_COALESCED || detail.len <= STORED_DETAIL_MAX);
+    ASSERT(use == STORED_COALESCED || http1_is_token(detail));
+    ASSERT(use == STORED_COALESCED || ascii_lower(detail.p[0]) >= 'a');
+    out->body = stored_body(c);
     head->status = c->status;
     head->minor_version = c->minor_version;
     head->reason = c->reason;
@@ -167,7 +167,7 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
     add_field(head, SLICE_LIT("Age"), (struct slice){out->age, (size_t)n});
     /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
     struct slice status = SLICE_LIT("resumelb; fwd=miss; collapsed");
-    if (use != COPY_COALESCED) {
+    if (use != STORED_COALESCED) {
         /* The remaining lifetime (RFC 9211 2.5); negative once it is stale. */
         int64_t ttl = (int64_t)c->facts.lifetime_s - (int64_t)age_s;
 
@@ -182,9 +182,9 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
 
 /* ---- making ---- */
 
-struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_bytes)
+struct stored_maker *stored_maker_create(struct stored_memory *memory, size_t max_bytes)
 {
-    struct copy_maker *m = xcalloc(1, sizeof(*m));
+    struct stored_maker *m = xcalloc(1, sizeof(*m));
 
     m->memory = memory;
     m->max_bytes = max_bytes;
@@ -192,13 +192,13 @@ struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_byte
 }
 
 /* Releases everything. */
-static noinline_ void maker_give_up(struct copy_maker *m)
+static noinline_ void maker_give_up(struct stored_maker *m)
 {
-    copy_put(m->copy);
-    m->copy = NULL;
+    stored_put(m->stored);
+    m->stored = NULL;
 }
 
-void copy_maker_destroy(struct copy_maker *m)
+void stored_maker_destroy(struct stored_maker *m)
 {
     if (m == NULL)
         return;
@@ -229,9 +229,9 @@ static struct slice write_bytes(char **at, struct slice s)
 }
 
 /* Room for BYTES of body in all. */
-static bool set_room(struct copy_maker *m, size_t bytes)
+static bool set_room(struct stored_maker *m, size_t bytes)
 {
-    struct copy *c = m->copy;
+    struct stored_response *c = m->stored;
 
     ASSERT(bytes >= c->body_bytes);
     if (bytes > c->body_room) {
@@ -250,12 +250,12 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-static bool copies_take_head(struct copy_maker *m, const struct copy_maker_head *h,
-                             const struct cache_facts *facts, struct slice variant)
+static bool store_head(struct stored_maker *m, const struct stored_maker_head *h,
+                       const struct cache_facts *facts, struct slice variant)
 {
     const struct http1_head *head = h->head;
     const struct message_field *stored[RESPONSE_HEADERS_MAX];
-    size_t head_bytes = sizeof(struct copy) + head->reason.len + variant.len;
+    size_t head_bytes = sizeof(struct stored_response) + head->reason.len + variant.len;
     size_t n = 0;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
@@ -266,18 +266,18 @@ static bool copies_take_head(struct copy_maker *m, const struct copy_maker_head 
         stored[n++] = field;
         head_bytes += sizeof(*field) + field->name.len + field->value.len;
     }
-    if (n > COPY_FIELDS_MAX || head_bytes > m->max_bytes || !charge_bytes(m->memory, head_bytes))
+    if (n > STORED_FIELDS_MAX || head_bytes > m->max_bytes || !charge_bytes(m->memory, head_bytes))
         return false;
-    struct copy *c = xmalloc(head_bytes);
+    struct stored_response *c = xmalloc(head_bytes);
     char *at = (char *)(c->fields + n);
-    *c = (struct copy){.memory = m->memory,
-                       .head_bytes = head_bytes,
-                       .status = head->status,
-                       .minor_version = head->minor_version,
-                       .facts = *facts,
-                       .asked_us = h->asked_us,
-                       .made_us = h->received_us,
-                       .nfields = n};
+    *c = (struct stored_response){.memory = m->memory,
+                                  .head_bytes = head_bytes,
+                                  .status = head->status,
+                                  .minor_version = head->minor_version,
+                                  .facts = *facts,
+                                  .asked_us = h->asked_us,
+                                  .made_us = h->received_us,
+                                  .nfields = n};
     atomic_init(&c->refs, 1);
     for (size_t i = 0; i < n; ++i) {
         c->fields[i].name = write_bytes(&at, stored[i]->name);
@@ -286,14 +286,14 @@ static bool copies_take_head(struct copy_maker *m, const struct copy_maker_head 
     }
     c->reason = write_bytes(&at, head->reason);
     c->variant = write_bytes(&at, variant);
-    m->copy = c;
+    m->stored = c;
     m->announced = head->framing == HTTP1_BODY_CHUNKED ? UINT64_MAX : 0;
     if (head->framing == HTTP1_BODY_LENGTH)
         m->announced = head->content_length;
     return m->announced == UINT64_MAX || (m->announced <= SIZE_MAX && set_room(m, m->announced));
 }
 
-bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
+bool stored_maker_head(struct stored_maker *m, const struct stored_maker_head *h)
 {
     const struct http1_head *head = h->head;
     uint64_t delay_s = (h->received_us - h->asked_us) / 1000000;
@@ -306,23 +306,23 @@ bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
     struct cache_facts facts;
     struct text variant = {0};
 
-    ASSERT(m->copy == NULL);
+    ASSERT(m->stored == NULL);
     ASSERT(h->received_us >= h->asked_us);
     /* Whether the response may be shared, and what it was chosen by. */
     bool good = cache_check_response(&response, &facts) &&
                 cache_variant_key(response.fields, h->request->fields, &variant);
     /* A response that ends with its connection may be truncated. */
-    good = good && head->framing != HTTP1_BODY_CLOSE &&
-           copies_take_head(m, h, &facts, text_slice(&variant));
+    good =
+        good && head->framing != HTTP1_BODY_CLOSE && store_head(m, h, &facts, text_slice(&variant));
     if (!good)
         maker_give_up(m);
     text_fini(&variant);
     return good;
 }
 
-static void add_piece(struct copy_maker *m, struct slice piece)
+static void add_piece(struct stored_maker *m, struct slice piece)
 {
-    struct copy *c = m->copy;
+    struct stored_response *c = m->stored;
 
     if (c == NULL || piece.len == 0)
         return;
@@ -333,7 +333,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
 
         while (room < needed)
             room *= 2;
-        /* Give up the copy if the body is longer than announced or too large. */
+        /* Give up the stored response if the body is longer than announced or too large. */
         if (m->announced != UINT64_MAX || needed > max || !set_room(m, room < max ? room : max)) {
             maker_give_up(m);
             return;
@@ -344,16 +344,16 @@ static void add_piece(struct copy_maker *m, struct slice piece)
     c->body_bytes += piece.len;
 }
 
-void copy_maker_body(struct copy_maker *m, const struct http1_body *body)
+void stored_maker_body(struct stored_maker *m, const struct http1_body *body)
 {
     for (size_t i = 0; i < body->nparts; ++i)
         add_piece(m, body->parts[i]);
 }
 
-struct copy *copy_maker_end(struct copy_maker **m)
+struct stored_response *stored_maker_end(struct stored_maker **m)
 {
-    struct copy_maker *maker = *m;
-    struct copy *c = maker->copy;
+    struct stored_maker *maker = *m;
+    struct stored_response *c = maker->stored;
 
     *m = NULL;
     if (c != NULL && maker->announced != UINT64_MAX && c->body_bytes != maker->announced)
@@ -362,18 +362,18 @@ struct copy *copy_maker_end(struct copy_maker **m)
         bool shrunk = set_room(maker, c->body_bytes);
 
         ASSERT(shrunk);
-        maker->copy = NULL;
+        maker->stored = NULL;
     }
-    copy_maker_destroy(maker);
+    stored_maker_destroy(maker);
     return c;
 }
 
-/* ---- the copies of an application ---- */
+/* ---- the stored responses of an application ---- */
 
 enum {
     /*
      * When URLs were invalidated, by their hash: two with the same hash share the entry, which may
-     * cost a copy of a response in progress at that time.
+     * prevent that a response in progress at that time is stored.
      */
     INVALIDATED_SLOTS = 1024,
 };
@@ -388,31 +388,31 @@ struct url {
 struct variant {
     struct list in_url, by_use, by_time;
     struct url *url;
-    struct copy *copy;
+    struct stored_response *stored;
     size_t cost;
     uint64_t put_us;
 };
 
-_Static_assert(sizeof(struct url) + sizeof(struct variant) <= COPIES_ENTRY_BYTES,
+_Static_assert(sizeof(struct url) + sizeof(struct variant) <= RESPONSE_STORE_ENTRY_BYTES,
                "what is charged for an entry covers it");
 
-struct copies {
+struct response_store {
     pthread_mutex_t lock;
-    struct copy_memory *memory;
+    struct stored_memory *memory;
     /* The rest under the lock. */
-    struct copies_limits limits;
+    struct response_store_limits limits;
     struct map urls;
     struct list by_use, by_time;
     struct list removed; /* variants, by by_use: unlock_and_free() releases them */
     uint64_t clock_us;   /* the latest time received; loops differ a little */
-    struct copies_stats stats;
+    struct response_store_stats stats;
     uint64_t invalidated_us[INVALIDATED_SLOTS];
 };
 
 /* A URL as one string. */
 struct url_key {
     size_t len;
-    char bytes[COPIES_KEY_MAX];
+    char bytes[RESPONSE_STORE_KEY_MAX];
 };
 
 /* ---- keys ---- */
@@ -428,7 +428,7 @@ static bool put_part(struct url_key *k, struct slice part)
 }
 
 /* RFC 9110 4.2.3: scheme and host without case, the rest as it is. False: over its limit. */
-static bool copies_make_key(const struct copies_url *url, struct url_key *k)
+static bool response_store_make_key(const struct response_store_url *url, struct url_key *k)
 {
     k->len = 0;
     if (!put_part(k, url->scheme) || !put_part(k, SLICE_LIT("://")) || !put_part(k, url->authority))
@@ -438,12 +438,12 @@ static bool copies_make_key(const struct copies_url *url, struct url_key *k)
     return put_part(k, url->target);
 }
 
-static struct url *find_url(const struct copies *s, const struct url_key *k)
+static struct url *find_url(const struct response_store *s, const struct url_key *k)
 {
     return map_entry(map_find(&s->urls, k->bytes, k->len), struct url, node);
 }
 
-static uint64_t *invalidated_slot(struct copies *s, const struct url_key *k)
+static uint64_t *invalidated_slot(struct response_store *s, const struct url_key *k)
 {
     return &s->invalidated_us[map_hash(k->bytes, k->len) % INVALIDATED_SLOTS];
 }
@@ -451,7 +451,7 @@ static uint64_t *invalidated_slot(struct copies *s, const struct url_key *k)
 /* ---- removal ---- */
 
 /* Removes V, and its URL with its last variant. */
-static void remove_variant(struct copies *s, struct variant *v)
+static void remove_variant(struct response_store *s, struct variant *v)
 {
     struct url *u = v->url;
 
@@ -460,7 +460,7 @@ static void remove_variant(struct copies *s, struct variant *v)
     list_remove(&v->by_time);
     list_move_back(&s->removed, &v->by_use);
     s->stats.bytes -= v->cost;
-    --s->stats.copies;
+    --s->stats.responses;
     v->url = NULL;
     if (list_empty(&u->variants)) {
         map_remove(&s->urls, &u->node);
@@ -469,7 +469,7 @@ static void remove_variant(struct copies *s, struct variant *v)
 }
 
 /* Unlocks, then releases what was removed: freeing large memory is a system call. */
-static void unlock_and_free(struct copies *s)
+static void unlock_and_free(struct response_store *s)
 {
     struct list removed = LIST_INIT(removed);
     struct list *node;
@@ -479,26 +479,26 @@ static void unlock_and_free(struct copies *s)
     while ((node = list_pop_front(&removed)) != NULL) {
         struct variant *v = list_entry(node, struct variant, by_use);
 
-        copy_put(v->copy);
+        stored_put(v->stored);
         free(v);
     }
 }
 
-static void evict_variant(struct copies *s, struct variant *v)
+static void evict_variant(struct response_store *s, struct variant *v)
 {
     ++s->stats.evictions;
     remove_variant(s, v);
 }
 
-/* Evicts until COPIES more copies, of COST bytes in all, fit. */
-static void make_fit(struct copies *s, size_t cost, size_t copies)
+/* Evicts until ADDED more responses, of COST bytes in all, fit. */
+static void make_fit(struct response_store *s, size_t cost, size_t added)
 {
-    while (s->stats.copies != 0 && (s->stats.copies + copies > s->limits.max_copies ||
-                                    s->stats.bytes + cost > s->limits.max_bytes))
+    while (s->stats.responses != 0 && (s->stats.responses + added > s->limits.max_responses ||
+                                       s->stats.bytes + cost > s->limits.max_bytes))
         evict_variant(s, list_first(&s->by_use, struct variant, by_use));
 }
 
-static void set_clock(struct copies *s, uint64_t now_us)
+static void set_clock(struct response_store *s, uint64_t now_us)
 {
     if (now_us > s->clock_us)
         s->clock_us = now_us;
@@ -515,7 +515,7 @@ static void set_clock(struct copies *s, uint64_t now_us)
 /* ---- life ---- */
 
 /* A maker has found the memory used up. Returns false if there is nothing to free. */
-static bool evict_bytes(struct copies *s, size_t bytes)
+static bool evict_bytes(struct response_store *s, size_t bytes)
 {
     size_t freed = 0;
 
@@ -523,20 +523,21 @@ static bool evict_bytes(struct copies *s, size_t bytes)
     while (freed < bytes && list_linked(&s->by_use)) {
         struct variant *v = list_first(&s->by_use, struct variant, by_use);
 
-        freed += copy_bytes(v->copy);
+        freed += stored_bytes(v->stored);
         evict_variant(s, v);
     }
     unlock_and_free(s);
     return freed != 0;
 }
 
-struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
+struct response_store *response_store_create(const struct response_store_limits *l,
+                                             struct stored_memory *memory)
 {
-    struct copies *s = xcalloc(1, sizeof(*s));
+    struct response_store *s = xcalloc(1, sizeof(*s));
 
     pthread_mutex_init(&s->lock, NULL);
     s->memory = memory;
-    memory->copies = s;
+    memory->store = s;
     s->limits = *l;
     list_init(&s->by_use);
     list_init(&s->by_time);
@@ -544,7 +545,7 @@ struct copies *copies_create(const struct copies_limits *l, struct copy_memory *
     return s;
 }
 
-void copies_destroy(struct copies *s)
+void response_store_destroy(struct response_store *s)
 {
     if (s == NULL)
         return;
@@ -556,7 +557,8 @@ void copies_destroy(struct copies *s)
     free(s);
 }
 
-void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us)
+void response_store_set_limits(struct response_store *s, const struct response_store_limits *l,
+                               uint64_t now_us)
 {
     pthread_mutex_lock(&s->lock);
     s->limits = *l;
@@ -565,38 +567,39 @@ void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t
     unlock_and_free(s);
 }
 
-/* ---- making copies ---- */
+/* ---- making stored responses ---- */
 
-struct copy_maker *copies_begin(struct copies *s)
+struct stored_maker *response_store_begin(struct response_store *s)
 {
     pthread_mutex_lock(&s->lock);
-    size_t max_bytes = s->limits.max_copy_bytes;
+    size_t max_bytes = s->limits.max_response_bytes;
     pthread_mutex_unlock(&s->lock);
-    return copy_maker_create(s->memory, max_bytes);
+    return stored_maker_create(s->memory, max_bytes);
 }
 
-/* Stores *COPY, which is NULL then, unless it is not to be stored. */
-static void copies_store(struct copies *s, const struct url_key *k, struct copy **copy)
+/* Stores *RESPONSE, which is NULL then, unless it is not to be stored. */
+static void response_store_store(struct response_store *s, const struct url_key *k,
+                                 struct stored_response **stored)
 {
-    size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
+    size_t cost = stored_bytes(*stored) + k->len + RESPONSE_STORE_ENTRY_BYTES;
     struct url *u = find_url(s, k);
-    struct variant *same = NULL; /* that *COPY takes the place of */
+    struct variant *same = NULL; /* that *RESPONSE takes the place of */
     struct variant *v;
 
     if (u != NULL) {
         list_for_each_entry (v, &u->variants, in_url) {
-            if (slice_eq(v->copy->variant, (*copy)->variant))
+            if (slice_eq(v->stored->variant, (*stored)->variant))
                 same = v;
         }
     }
-    if (s->limits.max_copies == 0 || cost > s->limits.max_bytes ||
-        copy_bytes(*copy) > s->limits.max_copy_bytes ||
-        (*copy)->asked_us <= *invalidated_slot(s, k) ||
-        (same != NULL && same->copy->made_us > (*copy)->made_us))
+    if (s->limits.max_responses == 0 || cost > s->limits.max_bytes ||
+        stored_bytes(*stored) > s->limits.max_response_bytes ||
+        (*stored)->asked_us <= *invalidated_slot(s, k) ||
+        (same != NULL && same->stored->made_us > (*stored)->made_us))
         return;
     if (same != NULL)
         remove_variant(s, same);
-    else if (u != NULL && list_length(&u->variants) == COPIES_VARIANTS_MAX)
+    else if (u != NULL && list_length(&u->variants) == RESPONSE_STORE_VARIANTS_MAX)
         evict_variant(s, list_first(&u->variants, struct variant, in_url));
     make_fit(s, cost, 1);
     u = find_url(s, k); /* again, as removing a variant may have freed U */
@@ -608,38 +611,40 @@ static void copies_store(struct copies *s, const struct url_key *k, struct copy 
         map_add(&s->urls, &u->node, u->key, u->key_len);
     }
     v = xcalloc(1, sizeof(*v));
-    *v = (struct variant){.url = u, .copy = *copy, .cost = cost, .put_us = s->clock_us};
+    *v = (struct variant){.url = u, .stored = *stored, .cost = cost, .put_us = s->clock_us};
     list_push_back(&u->variants, &v->in_url);
     list_push_back(&s->by_use, &v->by_use);
     list_push_back(&s->by_time, &v->by_time);
-    ++s->stats.copies;
+    ++s->stats.responses;
     s->stats.bytes += cost;
-    *copy = NULL;
+    *stored = NULL;
 }
 
-void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy, uint64_t now_us)
+void response_store_put(struct response_store *s, const struct response_store_url *url,
+                        struct stored_response **stored, uint64_t now_us)
 {
     struct url_key k;
-    bool fits = copies_make_key(url, &k);
+    bool fits = response_store_make_key(url, &k);
 
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
     if (fits)
-        copies_store(s, &k, copy);
-    if (*copy == NULL)
+        response_store_store(s, &k, stored);
+    if (*stored == NULL)
         ++s->stats.stored;
     else
         ++s->stats.refused;
     unlock_and_free(s);
-    copy_put(*copy);
-    *copy = NULL;
+    stored_put(*stored);
+    *stored = NULL;
 }
 
-void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us)
+void response_store_invalidate(struct response_store *s, const struct response_store_url *url,
+                               uint64_t now_us)
 {
     struct url_key k;
 
-    if (!copies_make_key(url, &k))
+    if (!response_store_make_key(url, &k))
         return;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
@@ -653,7 +658,7 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
     unlock_and_free(s);
 }
 
-void copies_clear(struct copies *s, uint64_t now_us)
+void response_store_clear(struct response_store *s, uint64_t now_us)
 {
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
@@ -668,16 +673,17 @@ void copies_clear(struct copies *s, uint64_t now_us)
 
 /* ---- finding ---- */
 
-struct copy *copies_find(struct copies *s, const struct copies_url *url,
-                         const struct cache_request *request, const struct copies_need *need,
-                         uint64_t now_us)
+struct stored_response *response_store_find(struct response_store *s,
+                                            const struct response_store_url *url,
+                                            const struct cache_request *request,
+                                            const struct response_store_need *need, uint64_t now_us)
 {
-    struct copy *found = NULL;
+    struct stored_response *found = NULL;
     struct variant *newest = NULL;
     struct variant *v;
     struct url_key k;
 
-    if (!copies_make_key(url, &k))
+    if (!response_store_make_key(url, &k))
         return NULL;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
@@ -686,15 +692,15 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
         goto out;
     /* RFC 9111 4.1: the most recent of those that the request chooses. */
     list_for_each_entry (v, &u->variants, in_url) {
-        if (newest != NULL && newest->copy->made_us >= v->copy->made_us)
+        if (newest != NULL && newest->stored->made_us >= v->stored->made_us)
             continue;
-        if (cache_variant_matches(v->copy->variant, request->fields))
+        if (cache_variant_matches(v->stored->variant, request->fields))
             newest = v;
     }
     if (newest == NULL)
         goto out;
-    const struct cache_facts *facts = &newest->copy->facts;
-    uint64_t age_s = copy_age_s(newest->copy, now_us);
+    const struct cache_facts *facts = &newest->stored->facts;
+    uint64_t age_s = stored_age_s(newest->stored, now_us);
     bool good = need->stale == NULL
                     ? newest->put_us >= need->not_before_us && cache_may_share(facts, age_s)
                     : age_s <= need->max_age_s && cache_may_serve_stale(facts, need->stale, age_s);
@@ -702,20 +708,21 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
         ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
         list_move_back(&u->variants, &newest->in_url);
         list_move_back(&s->by_use, &newest->by_use);
-        found = copy_get(newest->copy);
+        found = stored_get(newest->stored);
     }
 out:
     unlock_and_free(s);
     return found;
 }
 
-bool copies_were_put(struct copies *s, const struct copies_url *url, uint64_t since_us)
+bool response_store_were_put(struct response_store *s, const struct response_store_url *url,
+                             uint64_t since_us)
 {
     const struct variant *v;
     struct url_key k;
     bool found = false;
 
-    if (!copies_make_key(url, &k))
+    if (!response_store_make_key(url, &k))
         return false;
     pthread_mutex_lock(&s->lock);
     const struct url *u = find_url(s, &k);
@@ -729,16 +736,16 @@ bool copies_were_put(struct copies *s, const struct copies_url *url, uint64_t si
 
 /* ---- status and checks ---- */
 
-void copies_read_stats(struct copies *s, struct copies_stats *out)
+void response_store_read_stats(struct response_store *s, struct response_store_stats *out)
 {
     pthread_mutex_lock(&s->lock);
     *out = s->stats;
     pthread_mutex_unlock(&s->lock);
 }
 
-void copies_check(struct copies *s)
+void response_store_check(struct response_store *s)
 {
-    size_t copies = 0;
+    size_t all = 0;
     size_t bytes = 0;
 
     pthread_mutex_lock(&s->lock);
@@ -747,19 +754,19 @@ void copies_check(struct copies *s)
         size_t n = list_length(&u->variants);
 
         ASSERT(n != 0);
-        ASSERT(n <= COPIES_VARIANTS_MAX);
+        ASSERT(n <= RESPONSE_STORE_VARIANTS_MAX);
         list_for_each_entry (v, &u->variants, in_url) {
             ASSERT(v->url == u);
-            ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
+            ASSERT(v->cost == stored_bytes(v->stored) + u->key_len + RESPONSE_STORE_ENTRY_BYTES);
             bytes += v->cost;
         }
-        copies += n;
+        all += n;
     }
-    ASSERT(copies == s->stats.copies);
+    ASSERT(all == s->stats.responses);
     ASSERT(bytes == s->stats.bytes);
-    ASSERT(copies <= s->limits.max_copies);
+    ASSERT(all <= s->limits.max_responses);
     ASSERT(bytes <= s->limits.max_bytes);
-    ASSERT(list_length(&s->by_use) == copies);
-    ASSERT(list_length(&s->by_time) == copies);
+    ASSERT(list_length(&s->by_use) == all);
+    ASSERT(list_length(&s->by_time) == all);
     pthread_mutex_unlock(&s->lock);
 }
