@@ -257,7 +257,7 @@ enum {
 
 struct explain_candidate {
     struct worker *worker; /* counted reference */
-    double score;     /* the value the policy compares, usually the higher the better; 0: none */
+    double criterion; /* the value that the policy compares (docs/guide/policies.md); 0: none */
     uint64_t backlog; /* including requests of others */
     double work_s;    /* expected duration of the work in flight; 0: unknown */
     const char *why;  /* reason why it was not picked; NULL: it was not passed over */

@@ -369,8 +369,8 @@ void pool_shadow_check(const struct pool *p);
 void pool_explain_value(struct pool_explain *e, const char *name, double value);
 void pool_explain_step(struct pool_explain *e, const char *name, size_t before, size_t after);
 /* WHY: reason why W was passed over; NULL: it was not. */
-void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
-                            const char *why);
+void pool_explain_candidate(struct pool_explain *e, struct worker *w, double criterion,
+                            double work_s, const char *why);
 
 /* pool.c */
 /* Elects the active version and makes each member eligible or ineligible accordingly. Call after

@@ -240,8 +240,8 @@ void pool_explain_step(struct pool_explain *e, const char *name, size_t before, 
     e->steps[e->nsteps++].after = after;
 }
 
-void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
-                            const char *why)
+void pool_explain_candidate(struct pool_explain *e, struct worker *w, double criterion,
+                            double work_s, const char *why)
 {
     struct explain_candidate *c = NULL;
 
@@ -257,7 +257,7 @@ void pool_explain_candidate(struct pool_explain *e, struct worker *w, double sco
         return;
     worker_unref(c->worker);
     *c = (struct explain_candidate){
-        .worker = worker_ref(w), .score = score, .work_s = work_s, .why = why};
+        .worker = worker_ref(w), .criterion = criterion, .work_s = work_s, .why = why};
 }
 
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,

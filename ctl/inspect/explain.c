@@ -10,7 +10,7 @@
 
 /* The one without a title marks what was chosen. */
 static const char candidate_columns[] =
-    "=[{chosen:?}>]|worker={worker}|>score={score:%.2f}|>backlog={backlog:i}|"
+    "=[{chosen:?}>]|worker={worker}|>criterion={criterion:%.2f}|>backlog={backlog:i}|"
     ">work={work_s:%.3f s}|=[{chosen:?}gets it][{chosen:!}{passed_over}]";
 
 static enum table_style candidate_style(const json_t *candidate)

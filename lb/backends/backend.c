@@ -164,7 +164,7 @@ void backend_leave(struct backend *b)
 static void state_changed(struct backend *b)
 {
     membership_sort(b);
-    health_check(b->app);
+    ejection_check(b->app);
     membership_reserve(b->app->membership);
 }
 

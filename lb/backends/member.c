@@ -172,7 +172,7 @@ void member_leave(struct member *m)
     m->joined = false;
     pool_remove(a->pool, m->worker, &c.released);
     member_end(a, &c);
-    health_check(a);
+    ejection_check(a);
 }
 
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on)
@@ -415,7 +415,7 @@ static void on_member_message(struct loop_message *msg)
     else
         timer_start(a->lb->control, &e->timer, e->for_ms);
     /* Others may have left meanwhile. */
-    health_check(a);
+    ejection_check(a);
 }
 
 /* The ejection that has begun with this failure, or NULL. */
@@ -527,7 +527,7 @@ void member_clear_failures(struct member *m)
     pthread_mutex_unlock(&m->app->members_lock);
 }
 
-bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
+bool ejection_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
 {
     const struct ejection *e;
     struct change c;
@@ -547,7 +547,7 @@ bool health_fail_open(struct application *a, struct worker *const *tried, size_t
     return any;
 }
 
-void health_check(struct application *a)
+void ejection_check(struct application *a)
 {
     struct change c;
 
@@ -557,7 +557,7 @@ void health_check(struct application *a)
     member_end(a, &c);
 }
 
-void health_stop(struct application *a)
+void ejection_stop(struct application *a)
 {
     struct list *node;
 

@@ -202,13 +202,13 @@ bool member_probe(struct application *a, uint64_t now_us, struct pool_pick *out)
 /* The probe of M, by a request, has passed, or has not: it failed, or was aborted. */
 void member_probed(struct member *m, bool passed) cold_;
 /* Control thread: workers have left; if only ejected ones remain, ends all ejections at once. */
-void health_check(struct application *a);
+void ejection_check(struct application *a);
 /*
  * Any loop: to be called when a request finds no worker besides those in TRIED. Ends all ejections
  * at once. Returns false if no other worker is ejected.
  */
-bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) cold_;
+bool ejection_fail_open(struct application *a, struct worker *const *tried, size_t ntried) cold_;
 /* Control thread, when no exchange is left: drops all ejections and probes. */
-void health_stop(struct application *a);
+void ejection_stop(struct application *a);
 
 #endif

@@ -162,7 +162,7 @@ static const struct list_rule {
 #name, offsetof(struct app_settings, name), problem, required                              \
     }
     LIST(trusted_proxies, NULL, false),
-    LIST(route_receipt, NULL, false),
+    LIST(route_trace, NULL, false),
     LIST(provider_networks, NULL, false),
     LIST(methods, method_problem, true),
     LIST(private_headers, private_header_problem, false),

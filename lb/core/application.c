@@ -50,7 +50,7 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct li
 
     app_settings_copy(s, &snapshot->s);
     compile_networks("trusted_proxies", &s->trusted_proxies, &snapshot->trusted);
-    compile_networks("route_receipt", &s->route_receipt, &snapshot->receipts);
+    compile_networks("route_trace", &s->route_trace, &snapshot->route_trace);
     ASSERT(private->n <= CACHE_NAMES_MAX);
     for (size_t i = 0; i < private->n; ++i)
         snapshot->private_headers.names[snapshot->private_headers.n++] =
@@ -77,7 +77,7 @@ void app_snapshot_unref(struct app_snapshot *s)
     header_rules_unref(s->headers);
     rate_rules_unref(s->rates);
     networks_fini(&s->trusted);
-    networks_fini(&s->receipts);
+    networks_fini(&s->route_trace);
     networks_fini(&s->providers);
     app_settings_fini(&s->s);
     free(s);

@@ -52,7 +52,7 @@ struct app_snapshot {
     _Atomic unsigned refs;
     struct app_settings s;
     struct networks trusted;            /* of s.trusted_proxies */
-    struct networks receipts;           /* of s.route_receipt */
+    struct networks route_trace;        /* of s.route_trace */
     struct networks providers;          /* of s.provider_networks */
     struct cache_names private_headers; /* of s.private_headers */
     struct limit_set *limits;           /* one reference, or NULL: no limits */

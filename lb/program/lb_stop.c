@@ -61,7 +61,7 @@ static void on_fronts_closed(void *context)
     timer_stop(&p->timer);
     for (size_t i = 0; i < lb->napplications; ++i) {
         membership_stop(lb->applications[i]);
-        health_stop(lb->applications[i]);
+        ejection_stop(lb->applications[i]);
     }
     self_measure_destroy(lb->self_measure);
     lb->self_measure = NULL;

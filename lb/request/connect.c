@@ -184,7 +184,7 @@ static void pick_worker(struct exchange *x)
     else
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
     /* A worker that just rejected a request is better than none, unless only tunnels are full. */
-    if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
+    if (e == ERR_NO_WORKER && !x->tunnels_full && ejection_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
     route_wait_wake(&released);

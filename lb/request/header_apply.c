@@ -37,9 +37,9 @@ static void put_quoted(struct text *t, struct slice s)
     text_add_char(t, '"');
 }
 
-static bool wants_receipt(const struct exchange *x)
+static bool wants_route_trace(const struct exchange *x)
 {
-    return x->al != NULL && networks_have(&x->al->settings->receipts, &x->client_addr);
+    return x->al != NULL && networks_have(&x->al->settings->route_trace, &x->client_addr);
 }
 
 /* ---- both ---- */
@@ -93,12 +93,12 @@ void exchange_change_request(struct exchange *x)
 
 bool exchange_changes_response(const struct exchange *x)
 {
-    return rules_of(x, HEADER_RESPONSE) != NULL || wants_receipt(x);
+    return rules_of(x, HEADER_RESPONSE) != NULL || wants_route_trace(x);
 }
 
 /*
- * Adds also the routing trace for clients in the setting route_receipt: class="a.example";
- * worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
+ * Adds also the route trace for clients in the setting route_trace: class="a.example";
+ * worker="10.0.0.1:9000"; reason=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
  * connection_us=3. Without a pick, only the class and the waiting times are included.
  */
 void exchange_change_response(struct exchange *x, bool ours)
@@ -108,7 +108,7 @@ void exchange_change_response(struct exchange *x, bool ours)
 
     if (rules != NULL)
         apply_rules(x, rules, HEADER_RESPONSE, ours);
-    if (!wants_receipt(x))
+    if (!wants_route_trace(x))
         return;
     /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */
     text_add(&t, SLICE_LIT("class="));
@@ -116,8 +116,8 @@ void exchange_change_response(struct exchange *x, bool ours)
     if (x->last != NULL) {
         text_add(&t, SLICE_LIT("; worker="));
         put_quoted(&t, slice_of(worker_name(x->last)));
-        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->pick.reason),
-                  x->pick.backlog, x->picks);
+        text_addf(&t, "; reason=%s; backlog=%" PRIu64 "; tries=%u",
+                  pick_reason_text(x->pick.reason), x->pick.backlog, x->picks);
     }
     text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
               x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);

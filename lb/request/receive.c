@@ -335,6 +335,13 @@ static noinline_ struct slice usual_host(const struct exchange *x)
     return http_conn_host(x->conn, x->req);
 }
 
+/* The port in the redirect_https of X's listener, which serves nothing itself; NULL: no redirect.
+ */
+static const unsigned *redirect_https_port(const struct exchange *x)
+{
+    return http_conn_tag(x->conn);
+}
+
 void exchange_receive(struct exchange *x)
 {
     /* The server has checked: the target is "/..." or "*", the authority a host or empty. */
@@ -344,8 +351,9 @@ void exchange_receive(struct exchange *x)
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
     }
-    if (http_conn_tag(x->conn) != NULL) {
-        redirect_to_https(x, *(const unsigned *)http_conn_tag(x->conn));
+    const unsigned *https_port = redirect_https_port(x);
+    if (https_port != NULL) {
+        redirect_to_https(x, *https_port);
         return;
     }
     const SSL *ssl = http_conn_ssl(x->conn);

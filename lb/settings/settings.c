@@ -102,7 +102,7 @@ bool app_row_frozen(const struct setting_row *row)
 {
     /* These are used through snapshots only. */
     struct slice names = SLICE_LIT(
-        "forwarded_for trusted_proxies route_receipt methods via request_id trace_context "
+        "forwarded_for trusted_proxies route_trace methods via request_id trace_context "
         "trace_sample health_check_path health_check_host provider_networks stored_with_cookies "
         "stored_with_certificates private_headers");
 

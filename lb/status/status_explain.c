@@ -134,7 +134,7 @@ static void put_choice(struct json_writer *w, const struct pool_explain *e)
 
         json_open_object(w, NULL);
         json_put_text(w, "worker", slice_of(worker_name(c->worker)));
-        json_put_real(w, "score", c->score);
+        json_put_real(w, "criterion", c->criterion);
         json_put_int(w, "backlog", (int64_t)c->backlog);
         json_put_real(w, "work_s", c->work_s);
         json_put_bool(w, "chosen", c->why == NULL);

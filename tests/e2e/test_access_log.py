@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access log: fields, sampling, rotation; and routing traces for clients (route_receipt)."""
+"""The access log: fields, sampling, rotation; and route traces for clients (route_trace)."""
 import json
 import re
 import signal
@@ -88,23 +88,23 @@ def test_a_field_that_is_none_is_refused_with_its_place(world):
 
 def test_a_permitted_client_gets_the_routing_trace(world):
     w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('Resumelb-Route', 'class="forged"')])))
-    config = {'workers': [w.address], 'route_receipt': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
+    config = {'workers': [w.address], 'route_trace': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}
     lb = world.resumelb(config)
     told = lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9'), ('X-Class', 'a"b')])
     assert re.fullmatch(r'class="a\\"b"; worker="%s"; why=new; backlog=0; tries=1; limit_us=0; '
                         r'worker_us=\d+; connection_us=\d+' % re.escape(w.address), told['Resumelb-Route'])
     assert lb.get('/')['Resumelb-Route'] is None
-    lb.reload(dict(config, route_receipt=[]))
+    lb.reload(dict(config, route_trace=[]))
     wait_until(lambda: lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9')])['Resumelb-Route'] is None,
-               'no route receipt')
-    lb.reload(dict(config, route_receipt=['loopback', 'nonsense']))
-    wait_until(lambda: 'route_receipt: nonsense' in lb.process.output(), 'the refusal')
+               'no route trace')
+    lb.reload(dict(config, route_trace=['loopback', 'nonsense']))
+    wait_until(lambda: 'route_trace: nonsense' in lb.process.output(), 'the refusal')
 
 
-def test_a_refusal_has_a_receipt_without_a_worker(world):
+def test_a_rejected_request_has_a_route_trace_without_a_worker(world):
     (world.directory / 'tree').mkdir(mode=0o770)
-    lb = world.resumelb({'tree': 'directory:%s' % (world.directory / 'tree'), 'route_receipt': ['loopback'],
+    lb = world.resumelb({'tree': 'directory:%s' % (world.directory / 'tree'), 'route_trace': ['loopback'],
                          'worker_wait_timeout': '1ms'}, wait=False)
     wait_until(lambda: lb.listening() and 'listening addresses' in lb.process.output(), 'listeners')
     r = lb.get('/', host='a.example')

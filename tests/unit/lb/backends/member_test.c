@@ -23,7 +23,7 @@ static int tear_down(void **state)
 {
     struct control *c = *state;
 
-    health_stop(c->app);
+    ejection_stop(c->app);
     control_destroy(c);
     return 0;
 }
@@ -292,11 +292,11 @@ static void a_request_that_has_tried_all_others_gets_the_ejected_workers(void **
 
     c->app->eject.time_ms = 3600000;
     member_failed(a, FAULT_REFUSED, 0);
-    assert_false(health_fail_open(c->app, tried, 2));
+    assert_false(ejection_fail_open(c->app, tried, 2));
     assert_true(is_ejected(a));
-    assert_true(health_fail_open(c->app, tried, 1));
+    assert_true(ejection_fail_open(c->app, tried, 1));
     assert_false(is_ejected(a));
-    assert_false(health_fail_open(c->app, tried, 1));
+    assert_false(ejection_fail_open(c->app, tried, 1));
     destroy(a);
     destroy(b);
 }
@@ -417,7 +417,7 @@ static void a_probe_that_ends_after_the_ejection_has_no_effect(void **state)
     eject(c, m);
     assert_true(probe(c, &pick));
     member_leave(other);
-    health_check(c->app);
+    ejection_check(c->app);
     assert_false(is_ejected(m));
     end_probe(c, &pick, false);
     assert_false(is_ejected(m));
