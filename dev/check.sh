@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the checks of CI locally. Exits 1 if any fails, after reporting all problems.
 #   dev/check.sh            style, build, all tests
-#   dev/check.sh --style    format, layers, file lengths, unused rows, log events, words, generated docs, symbols
+#   dev/check.sh --style    format, layers, file lengths, unused rows, log events, words, names, generated docs, symbols
 #   dev/check.sh --lint     style, and clang-tidy over sources that changed since they passed it
 #   dev/check.sh --staged   for the hook: format and length of staged files, layers, unit tests
 set -euo pipefail
@@ -44,6 +44,7 @@ check_layers() { dev/check-layers || wrong "layers"; }
 check_symbols() { dev/check-symbols "$build" || wrong "symbols of the programs"; }
 check_language() { dev/check-language || wrong "words that texts must avoid"; }
 check_tests() { dev/check-tests || wrong "names or assertions of tests"; }
+check_names() { dev/check-names || wrong "retired names"; }
 check_rows() { dev/check-rows || wrong "unused rows"; }
 check_events() { dev/log-events --check || wrong "log events"; }
 
@@ -74,6 +75,7 @@ style() {
     check_rows
     check_events
     check_language
+    check_names
     check_docs
     check_symbols # of the programs that check_docs has built
 }
