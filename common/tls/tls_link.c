@@ -5,10 +5,11 @@
  * not empty, so a response costs one system call, as without TLS.
  *
  * The library processes all messages of TLS itself (KeyUpdate, session tickets, requests for a
- * renegotiation, alerts) that it has in its buffer before it returns, and in a handshake all
- * records of a message, however small they are. A peer could determine how long that takes, and
- * repeat it. Therefore records and messages are counted as the library reports them, and above a
- * limit it finds the end of its input.
+ * renegotiation, alerts) that have arrived before it returns, and in a handshake all records of a
+ * message, however small they are. A peer could determine how long that takes, and repeat it.
+ * Therefore records and messages are counted as the library reports them, and above a limit it
+ * finds the end of its input. Without SSL_MODE_AUTO_RETRY it would return after such a message, and
+ * since OpenSSL 3.2 does not report what has arrived behind a KeyUpdate.
  */
 #include "common/tls/tls_link.h"
 

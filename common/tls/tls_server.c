@@ -146,9 +146,6 @@ SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_context_o
         return NULL;
     }
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    /* A read returns after messages of TLS itself; otherwise it would continue as long as the peer
-     * sends some. */
-    SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     /* The buffer of a repeated write may have moved (http1_client.c copies a head). */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
