@@ -99,12 +99,16 @@ lint_one() {
     local now=$build/lint/now/$1 passed=$build/lint/passed/$1
     [ ! -f "$now" ] || grep -F "/$1\"" "$build/lint/compile_commands.json" | cat .clang-tidy - >>"$now"
     ! cmp -s "$now" "$passed" || return 0
-    clang-tidy -p "$build/lint" --quiet --warnings-as-errors='*' "$1" 2>/dev/null || return 1
+    clang-tidy-14 -p "$build/lint" --quiet --warnings-as-errors='*' "$1" 2>/dev/null || return 1
     [ ! -f "$now" ] || install -D "$now" "$passed"
 }
 
 # clang does not know gcc's -mmemcpy-strategy and -mmemset-strategy. Sources that passed are not checked again before they change.
 lint() {
+    command -v clang-tidy-14 >/dev/null || {
+        wrong "clang-tidy-14 is not installed; other releases have other checks"
+        return
+    }
     mkdir -p "$build/lint"
     sed -E 's/ -mmem(set|cpy)-strategy=[^ "]*//g' "$build/compile_commands.json" >"$build/lint/compile_commands.json"
     git ls-files -- '*.c' | grep -vE '^tests/|^examples/|/coverage_exit\.c$' >"$build/lint/files"
