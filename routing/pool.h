@@ -329,9 +329,9 @@ bool pool_woke(struct pool *p, const struct worker *w);
 /* ---- for status pages and tests ---- */
 
 struct worker_view {
-    const char *name, *incarnation; /* of WORKER */
-    char version[VERSION_MAX + 1];  /* truncated; "" of one that has left */
-    bool active;                    /* eligible */
+    const char *name, *instance;   /* of WORKER */
+    char version[VERSION_MAX + 1]; /* truncated; "" of one that has left */
+    bool active;                   /* eligible */
     bool available;
     uint64_t backlog;
     double mean_backlog;

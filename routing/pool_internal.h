@@ -40,7 +40,7 @@ struct worker {
     atomic_uint refs;
     char *name;
     size_t name_bytes; /* without its end */
-    char *incarnation;
+    char *instance;
     unsigned concurrency;
     void *context;
     void (*context_release)(void *context);

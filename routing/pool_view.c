@@ -16,7 +16,7 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
 
     *out = (struct worker_view){
         .name = w->name,
-        .incarnation = w->incarnation,
+        .instance = w->instance,
         .active = w->place == WORKER_ELIGIBLE,
         .available = !w->unavailable,
         .backlog = worker_backlog(w),

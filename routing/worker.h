@@ -26,7 +26,7 @@ struct worker;
 struct worker_options {
     struct slice name; /* the address in canonical form; also its name in logs */
     /* identifies the instance; may be empty for workers without an agent */
-    struct slice incarnation;
+    struct slice instance;
     unsigned concurrency; /* requests served at once, and waiters released when it joins; >= 1 */
     void *context;        /* the load balancer's data (connections, meter); not accessed */
     /* Called once, with no lock held, when the last reference is released; or NULL. */
@@ -58,7 +58,7 @@ bool worker_is_over(const struct worker *w);
 
 const char *worker_name(const struct worker *w);
 struct slice worker_name_slice(const struct worker *w);
-const char *worker_incarnation(const struct worker *w);
+const char *worker_instance(const struct worker *w);
 void *worker_context(const struct worker *w);
 
 #endif

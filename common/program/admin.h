@@ -52,7 +52,7 @@ void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
  */
 void admin_add_status_page(struct admin *a, struct slice script, admin_fn state, void *context);
 enum {
-    /* Maximum length of an action's argument, such as an incarnation. */
+    /* Maximum length of an action's argument, such as an instance. */
     ADMIN_ARGUMENT_MAX = 64,
 };
 /*

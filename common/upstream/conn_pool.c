@@ -170,7 +170,7 @@ void conn_backend_release(struct conn_backend *b)
 }
 
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
-                                       struct slice incarnation, unsigned max_connections,
+                                       struct slice instance, unsigned max_connections,
                                        const struct conn_pool_settings *s)
 {
     struct text key = {0};
@@ -179,7 +179,7 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
     text_addf(&key, "%zu ", address.len);
     text_add(&key, address);
     text_add_char(&key, '#');
-    text_add(&key, incarnation);
+    text_add(&key, instance);
     pthread_rwlock_wrlock(&p->lock);
     struct conn_backend *b =
         map_entry(map_find(&p->backends, key.p, key.len), struct conn_backend, in_backends);

@@ -2,7 +2,7 @@
  *
  * Idle connections to workers, shared by all loops.
  *
- * A map of backends under a read-write lock, keyed "address#incarnation", so that a new
+ * A map of backends under a read-write lock, keyed "address#instance", so that a new
  * instance never gets an old connection. Each entry has its own latch, a count of connections
  * against its limit, one LIFO stack of idle connections per loop, one beside the loops, and one
  * FIFO of waiters across loops. Acquiring and releasing never needs the map's lock, because users
@@ -70,12 +70,12 @@ void conn_pool_destroy(struct conn_pool *p);
 void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
 
 /*
- * The entry of "address#incarnation", made when missing, with these limits; counted, pair with
+ * The entry of "address#instance", made when missing, with these limits; counted, pair with
  * conn_backend_release. Any thread. One that was retired is not found again.
  *   max_connections  over all loops, 0 = unlimited
  */
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
-                                       struct slice incarnation, unsigned max_connections,
+                                       struct slice instance, unsigned max_connections,
                                        const struct conn_pool_settings *s);
 struct conn_backend *conn_backend_ref(struct conn_backend *b);
 void conn_backend_release(struct conn_backend *b);
@@ -83,7 +83,7 @@ void conn_backend_release(struct conn_backend *b);
 void conn_backend_set(struct conn_backend *b, unsigned max_connections,
                       const struct conn_pool_settings *s);
 /*
- * Any thread: this incarnation is over. Idle connections close (each on its loop), waiters fail
+ * Any thread: this instance is over. Idle connections close (each on its loop), waiters fail
  * with ERR_NO_WORKER, connections in use close at check-in; the entry goes when empty.
  */
 void conn_backend_retire(struct conn_backend *b);

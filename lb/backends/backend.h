@@ -82,7 +82,7 @@ struct backend {
     const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
     /* The number of its providers in the tree (spelt differently); properties of the last one. */
     unsigned registrations;
-    char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
+    char instance[INSTANCE_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
     char host[TLS_PEER_NAME_MAX + 1];
     /* The tree had it and does not have it now; membership.c's list of these. */

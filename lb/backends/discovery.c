@@ -248,9 +248,9 @@ static void discovery_place(struct provider *p, const struct addr *a)
     }
     struct backend *b = p->worker;
     copy_property(p->properties, "version", b->version, sizeof(b->version));
-    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
-    if (b->incarnation[0] == '\0')
-        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
+    copy_property(p->properties, "instance", b->instance, sizeof(b->instance));
+    if (b->instance[0] == '\0')
+        copy_property(p->properties, "pid", b->instance, sizeof(b->instance));
     membership_touch(b);
 }
 
@@ -398,8 +398,8 @@ static void store_backend(json_t *stored, const char *name, const struct backend
 
     if (b->version[0] != '\0')
         json_object_set_new(properties, "version", json_string(b->version));
-    if (b->incarnation[0] != '\0')
-        json_object_set_new(properties, "incarnation", json_string(b->incarnation));
+    if (b->instance[0] != '\0')
+        json_object_set_new(properties, "instance", json_string(b->instance));
     json_object_set_new(stored, name, properties);
 }
 

@@ -69,7 +69,7 @@ static void on_report(struct loop_message *msg)
     worker_unref(m->worker);
 }
 
-struct worker *member_create(const char *name, const char *incarnation, const char *version,
+struct worker *member_create(const char *name, const char *instance, const char *version,
                              const struct member *from)
 {
     const struct app_settings *s = &from->app->settings->s;
@@ -83,7 +83,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
     m->report.run = on_report;
     apply_limits(m, s);
     snprintf(m->version, sizeof(m->version), "%s", version);
-    m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(incarnation),
+    m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(instance),
                                    connections_of(m, s), &cs);
     if (!m->has_feed) {
         struct meter_settings ms = member_meter_settings(s);
@@ -91,7 +91,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
         m->meter = meter_create(&ms);
     }
     m->worker = worker_create(&(struct worker_options){.name = slice_of(name),
-                                                       .incarnation = slice_of(incarnation),
+                                                       .instance = slice_of(instance),
                                                        .concurrency = m->concurrency,
                                                        .context = m,
                                                        .context_release = member_release});

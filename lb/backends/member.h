@@ -110,11 +110,11 @@ static inline bool member_may_return(const struct member *m)
 /*
  * Creates a worker with its member, not in the pool yet, and returns a reference to the worker.
  *   name     canonical address
- *   version  "": unknown, as INCARNATION
+ *   version  "": unknown, as INSTANCE
  *   from     app, addr, tls (a reference is acquired), has_feed, has_standby and limits; the rest
  *            is zero
  */
-struct worker *member_create(const char *name, const char *incarnation, const char *version,
+struct worker *member_create(const char *name, const char *instance, const char *version,
                              const struct member *from);
 /* backend.c: the address of M has failed. CERTAIN: the worker cannot be reached there. */
 void member_report(struct member *m, bool certain);

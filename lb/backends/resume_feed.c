@@ -102,7 +102,7 @@ static void take_line(struct backend *b, struct slice bytes)
     if (e != ERR_OK) {
         refuse_line(b, why);
     } else if (line.end == RESUME_END_UPGRADE && f->open) {
-        /* Another agent has the address, and the same incarnation behind it. */
+        /* Another agent has the address, and the same instance behind it. */
         reconnect_now(b);
     } else if (line.end != RESUME_END_NONE) {
         log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", b->app->name,
@@ -114,7 +114,7 @@ static void take_line(struct backend *b, struct slice bytes)
             stat_add(application_control_stats(b->app), APP_STAT_feeds_open, 1);
             log_info_folded(NULL, "resume-stream-opened",
                             "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
-                            line.incarnation, resume_state_text(line.state));
+                            line.instance, resume_state_text(line.state));
         }
         f->open = f->settled = true;
         f->reconnecting = f->failing = false;

@@ -40,7 +40,7 @@ struct seen_worker {
     bool here;       /* at the last scan */
     bool ejected;
     bool was_in_pool;
-    char state[16], version[VERSION_MAX + 1], incarnation[72];
+    char state[16], version[VERSION_MAX + 1], instance[72];
     uint64_t requests, failures, service_us; /* counts of its member at the last scan */
     struct fading request_rate, failure_rate, service_s;
     struct {
@@ -295,15 +295,14 @@ static void scan_worker(void *context, const struct backend *k)
         return;
     struct member *m = member_of(k->worker);
     const char *version = k->streams ? k->last.version : m->version;
-    if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
+    if (strcmp(w->version, version) != 0 && w->instance[0] != '\0') {
         snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
         observer_report(a, w, "version", false, text);
-    } else if (strcmp(w->incarnation, worker_incarnation(k->worker)) != 0 &&
-               w->incarnation[0] != '\0') {
+    } else if (strcmp(w->instance, worker_instance(k->worker)) != 0 && w->instance[0] != '\0') {
         observer_report(a, w, "restarted", false, "another process uses the address");
     }
     snprintf(w->version, sizeof(w->version), "%.*s", (int)sizeof(w->version) - 1, version);
-    snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
+    snprintf(w->instance, sizeof(w->instance), "%s", worker_instance(k->worker));
     fading_add(&w->request_rate, (double)count_since(&w->requests, load_relaxed(&m->requests)),
                now);
     fading_add(&w->failure_rate, (double)count_since(&w->failures, load_relaxed(&m->failures)),

@@ -97,8 +97,7 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
         json_put_text(w, "standby", slice_of(addr_format(&k->standby.addr, text)));
         json_put_bool(w, "on_standby", k->standby.in_use);
     }
-    json_put_text(w, "incarnation",
-                  slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
+    json_put_text(w, "instance", slice_of(r->worker != NULL ? worker_instance(r->worker) : ""));
     json_put_text(w, "version", slice_of(v->version));
     json_put_bool(w, "active", v->active);
     json_put_bool(w, "available", v->available);

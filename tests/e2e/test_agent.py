@@ -173,15 +173,15 @@ def test_a_command_that_is_not_there_is_reported_and_requests_are_refused_unproc
 
 # ---- death ----
 
-def test_a_killed_process_is_replaced_by_another_incarnation(world):
+def test_a_killed_process_is_replaced_by_another_instance(world):
     agent = TinyAgent(world).wait_ready()
     stream = agent.stream()
     first = stream.wait(lambda x: x['state'] == 'ready')
     pid = agent.pid()
     os.kill(pid, signal.SIGKILL)
-    second = stream.wait(lambda x: x['state'] == 'ready' and x['incarnation'] != first['incarnation'])
+    second = stream.wait(lambda x: x['state'] == 'ready' and x['instance'] != first['instance'])
     assert agent.pid() != pid
-    assert wait_until(lambda: agent.provider()['incarnation'] == second['incarnation'], 'the tree')
+    assert wait_until(lambda: agent.provider()['instance'] == second['instance'], 'the tree')
     assert agent.get().status == 200
     assert agent.figures()['deaths'] == 1
 
@@ -401,10 +401,10 @@ def test_a_dormant_slot_starts_a_process_when_a_request_reaches_it(world):
     r = agent.get(n=1)
     assert r.status == 200
     warm = stream.wait(lambda x: x['state'] == 'ready')
-    assert warm['incarnation'] == dormant['incarnation']
+    assert warm['instance'] == dormant['instance']
     os.kill(agent.pid(1), signal.SIGKILL)
-    again = stream.wait(lambda x: x['state'] == 'dormant' and x['incarnation'] != dormant['incarnation'])
-    assert again['incarnation'] != warm['incarnation']
+    again = stream.wait(lambda x: x['state'] == 'dormant' and x['instance'] != dormant['instance'])
+    assert again['instance'] != warm['instance']
 
 
 def test_the_hosts_budget_is_kept(world):

@@ -27,13 +27,13 @@ def classified(name, fingerprint=FINGERPRINT):
 def test_the_next_agent_takes_the_processes_over(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
+    instances = [agent.slot(n)['instance'] for n in range(2)]
     agent.process.kill()
     agent.process.wait()
     agent.start()
     agent.wait_ready()
     assert [agent.pid(n) for n in range(2)] == pids
-    assert [agent.slot(n)['incarnation'] for n in range(2)] == incarnations
+    assert [agent.slot(n)['instance'] for n in range(2)] == instances
     assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
     for n in range(2):
         assert json.loads(agent.get(n=n).body)['pid'] == pids[n]
@@ -350,9 +350,9 @@ def test_skills_that_are_not_persistent_go_with_the_process(world):
     stream = agent.stream()
     agent.get(headers=classified('a'))
     stream.wait(lambda x: x['skills'])
-    incarnation = stream.last()['incarnation']
+    instance = stream.last()['instance']
     os.kill(agent.pid(), signal.SIGKILL)
-    line = stream.wait(lambda x: x['incarnation'] != incarnation and x['state'] == 'ready')
+    line = stream.wait(lambda x: x['instance'] != instance and x['state'] == 'ready')
     assert line['skills'] == {}
     assert not resume_file(agent).exists()
 
@@ -363,7 +363,7 @@ def test_persistent_skills_survive_the_process(world):
     agent.get(headers=classified('a'))
     before = stream.wait(lambda x: x['skills'])
     os.kill(agent.pid(), signal.SIGKILL)
-    after = stream.wait(lambda x: x['incarnation'] != before['incarnation'] and x['state'] == 'ready')
+    after = stream.wait(lambda x: x['instance'] != before['instance'] and x['state'] == 'ready')
     assert after['skills'] == before['skills']
 
 
@@ -387,7 +387,7 @@ def test_slots_are_registered_while_the_agent_runs(world):
     wait_until(lambda: (agent.provider() or {}).get('state') == 'ready', 'the registration')
     p = agent.provider()
     assert (p['application'], p['version'], p['description']) == ('app', '1.4', 'a shop')
-    assert p['pid'] == agent.pid() and p['incarnation'] == agent.slot()['incarnation']
+    assert p['pid'] == agent.pid() and p['instance'] == agent.slot()['instance']
     assert p['admin'] and 'classifier_fingerprint' not in p
     agent.get(headers=classified('a'))
     wait_until(lambda: agent.provider().get('classifier_fingerprint') == FINGERPRINT, 'what its skills are of')

@@ -356,7 +356,7 @@ def test_the_new_one_inherits_skills_where_they_are_persistent(world, persistent
     assert agent.get(headers=classified('a')).status == 200
     skills = stream.wait(lambda x: x['skills'])['skills']
     assert agent.get(headers=classified('a')).status == 200
-    second = stream.wait(lambda x: x['incarnation'] != first['incarnation'])
+    second = stream.wait(lambda x: x['instance'] != first['instance'])
     assert second['state'] == 'ready', 'no moment without a process'
     assert ('a' in second['skills']) == persistent and 'a' in skills
 

@@ -137,7 +137,7 @@ def test_the_status_is_right_under_load(world):
         assert p['processed'] == counts[n] and p['sessions'] == 0
         assert {parent_of(x) for x in pids[n]} == {p['pid']} or pids[n] == {p['pid']}
         assert 0 <= p['last_used_s'] < 60 and 0 < p['uptime_s']
-        assert re.fullmatch('[0-9a-f]{32}', p['id']) and p['id'] == slot['incarnation']
+        assert re.fullmatch('[0-9a-f]{32}', p['id']) and p['id'] == slot['instance']
         ids.add(p['id'])
     assert len(ids) == 2
     assert agent.json()['uptime_s'] >= time.monotonic() - before

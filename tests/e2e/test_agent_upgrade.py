@@ -27,17 +27,17 @@ UPGRADES = 5 * ROUNDS if ROUNDS > 1 else 2
 def test_a_new_agent_serves_with_the_same_processes(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
+    instances = [agent.slot(n)['instance'] for n in range(2)]
     stream = agent.stream()
     supervisor = agent.json()['keeper_pid']
     for _ in range(3):
         upgrade(agent)
         agent.wait_ready()
         assert [agent.pid(n) for n in range(2)] == pids
-        assert [agent.slot(n)['incarnation'] for n in range(2)] == incarnations
+        assert [agent.slot(n)['instance'] for n in range(2)] == instances
         assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
         assert [json.loads(agent.get(n=n).body)['pid'] for n in range(2)] == pids
-        wait_until(lambda: agent.provider() and agent.provider()['incarnation'] == incarnations[0]
+        wait_until(lambda: agent.provider() and agent.provider()['instance'] == instances[0]
                    and str(agent.process.pid) in agent.provider()['agent'], 'its registration')
     assert agent.json()['keeper_pid'] == supervisor
     wait_until(lambda: stream.ended, 'the stream to end')
@@ -95,7 +95,7 @@ def test_no_request_is_lost_and_none_comes_twice(world):
     agent = world.agent('agent', world.directory / 'tree', slots=2, max_queue=100)
     lb = behind_a_load_balancer(world)
     pids = process_pids(agent)
-    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    instances = {w['instance'] for w in lb.workers('app').values()}
     all_loads = loads(lb, agent)
     go_on(all_loads, 20)
     for _ in range(UPGRADES):
@@ -103,7 +103,7 @@ def test_no_request_is_lost_and_none_comes_twice(world):
         go_on(all_loads, 15)
     stop(all_loads)
     assert process_pids(agent) == pids
-    assert {w['incarnation'] for w in lb.workers('app').values()} == incarnations
+    assert {w['instance'] for w in lb.workers('app').values()} == instances
     sent = sent_by(all_loads)
     assert sorted(executed(world)) == sent
     done = sum(x.done for x in all_loads)

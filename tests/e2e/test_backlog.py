@@ -175,9 +175,9 @@ def test_the_next_life_of_a_worker_starts_with_nothing_in_flight(world):
     stage.home(seeing)
     filled = stage.fill([seeing], 3)
     assert others(seeing, stage.busy) == 3
-    before = seeing.workers()[stage.busy]['incarnation']
+    before = seeing.workers()[stage.busy]['instance']
     os.kill(stage.pids[0], signal.SIGKILL)
-    wait_until(lambda: (w := seeing.workers()[stage.busy])['incarnation'] != before and w['state'] == 'ready', 'the next process')
+    wait_until(lambda: (w := seeing.workers()[stage.busy])['instance'] != before and w['state'] == 'ready', 'the next process')
     assert others(seeing, stage.busy) == 0
     stage.gates[1].write_text('')
     for c in filled:

@@ -53,12 +53,12 @@ class Agent:
     def chunk(c, data):
         c.write(b'%x\r\n%s\r\n' % (len(data), data))
 
-    def say(self, incarnation, state='ready', skills=None, **more):
-        self.raw(self.line(incarnation, state, skills, **more))
+    def say(self, instance, state='ready', skills=None, **more):
+        self.raw(self.line(instance, state, skills, **more))
 
     @staticmethod
-    def line(incarnation, state='ready', skills=None, **more):
-        line = dict({'v': 1, 'incarnation': incarnation, 'application': 'default', 'version': '1', 'fingerprint': '',
+    def line(instance, state='ready', skills=None, **more):
+        line = dict({'v': 1, 'instance': instance, 'application': 'default', 'version': '1', 'fingerprint': '',
                      'state': state, 'generation': 0, 'skills': skills or {}}, **more)
         return json.dumps(line).encode() + b'\n'
 
@@ -105,7 +105,7 @@ def test_the_first_resume_brings_a_worker_in(world):
         a.say('one', version='7.1', skills={'x': 3.5})
         assert c.receive().body == b'hello'
     w = lb.workers()[a.address]
-    assert (w['incarnation'], w['version'], w['state']) == ('one', '7.1', 'ready')
+    assert (w['instance'], w['version'], w['state']) == ('one', '7.1', 'ready')
     wait_until(lambda: lb.app()['stats']['feeds_open'] == 1, 'the count')
 
 
@@ -148,7 +148,7 @@ def test_dormant_and_starting_processes_stay_out_while_there_is_a_warm_one(world
     wait_until(lambda: in_pool(lb) == {warm.address}, 'the warm one again')
 
 
-def test_a_broken_stream_is_opened_again_and_the_same_incarnation_keeps_its_skills(world):
+def test_a_broken_stream_is_opened_again_and_the_same_instance_keeps_its_skills(world):
     a, b = Agent(world, b'a'), Agent(world, b'b')
     lb = pool(world, [a, b])
     skills = {'x': 99.0, 'y': 99.0}
@@ -202,7 +202,7 @@ def test_keep_alive_lines_count_as_signs_of_life(world):
     assert len(a.streams) == 1 and state(lb, a) == 'ready'
 
 
-def test_another_incarnation_is_a_new_worker(world):
+def test_another_instance_is_a_new_worker(world):
     a = Agent(world)
     lb = pool(world, [a])
     a.say('first', skills={'x': 9.0})
@@ -210,11 +210,11 @@ def test_another_incarnation_is_a_new_worker(world):
     lb.get()
     connections = len(a.server.connections)
     a.say('second')
-    wait_until(lambda: lb.workers()[a.address]['incarnation'] == 'second', 'the new one')
+    wait_until(lambda: lb.workers()[a.address]['instance'] == 'second', 'the new one')
     w = lb.workers()[a.address]
     assert w['requests'] == 0 and w['skills'] == 0
     assert lb.get().body == b'hello'
-    assert len(a.server.connections) == connections + 1, 'no old connection is used for a new incarnation'
+    assert len(a.server.connections) == connections + 1, 'no old connection is used for a new instance'
 
 
 @pytest.mark.parametrize('how', ['drain', 'upgrade', 'stop'])

@@ -58,7 +58,7 @@ def test_a_killed_worker_s_standby_serves_under_load_and_it_comes_back_with_its_
         one.kill()
         wait_until(lambda: on_standby(lb, one.address), 'the standby')
         w = lb.workers()[one.address]
-        assert (w['name'], w['skills'] >= 7, w['incarnation'] != before['incarnation']) == (one.address, True, True)
+        assert (w['name'], w['skills'] >= 7, w['instance'] != before['instance']) == (one.address, True, True)
         at = sum(good)
         wait_until(lambda: sum(good) > at + 100, 'the standby to serve')
         one.start()

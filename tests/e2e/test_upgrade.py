@@ -345,7 +345,7 @@ def test_every_change_at_once_costs_none_a_request(world):
                    (tls, 'tls', False, False), (tls, 'h2', True, True)])
     deployed = Loads([(plain, 'plain', False, True)], target='/app')
     (world.directory / 'tmp').mkdir(exist_ok=True)
-    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    instances = {w['instance'] for w in lb.workers('app').values()}
     for turn in range(2 * ROUNDS):
         retries = 3 + turn % 2      # another value in each turn
         applications['site']['retries'] = retries
@@ -359,8 +359,8 @@ def test_every_change_at_once_costs_none_a_request(world):
         loads.go_on(10)
         deployed.go_on(5)
         wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready'
-                                and w['incarnation'] not in incarnations]) == 2, 'new workers')
-        incarnations |= {w['incarnation'] for w in lb.workers('app').values()}
+                                and w['instance'] not in instances]) == 2, 'new workers')
+        instances |= {w['instance'] for w in lb.workers('app').values()}
         assert shown(tls, 'test.example') == others[turn % 2].fingerprint
     loads.stop()
     deployed.stop()

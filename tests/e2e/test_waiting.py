@@ -78,7 +78,7 @@ class Tree:
         os.rename(temporary, directory / 'properties.json')
 
 
-def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
+def feeding(world, instance, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
     """A scripted worker with a resume stream; the test controls the end of the stream."""
     gate = threading.Event()
     streams = []
@@ -91,7 +91,7 @@ def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skill
             if got[0].startswith(b'GET /.well-known/resumelb/resume ') and b'resumelb-feed: 1' in got[0].lower():
                 c.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                         b'Transfer-Encoding: chunked\r\n\r\n')
-                line = json.dumps(dict({'v': 1, 'incarnation': incarnation, 'application': 'app', 'version': '1',
+                line = json.dumps(dict({'v': 1, 'instance': instance, 'application': 'app', 'version': '1',
                                         'fingerprint': '', 'state': 'ready', 'generation': 0,
                                         'concurrency': concurrency, 'skills': skills or {}}, **more)).encode() + b'\n'
                 c.write(b'%x\r\n%s\r\n' % (len(line), line))
@@ -156,12 +156,12 @@ def test_the_queue_is_bounded(world):
         c.close()
 
 
-def test_a_worker_with_another_incarnation_is_a_new_worker(world):
+def test_a_worker_with_another_instance_is_a_new_worker(world):
     tree, lb = tree_lb(world)
     w = feeding(world, 'first', skills={'a.example': 50.0})
     tree.register(w.address)
     assert lb.get(host='a.example').body == b'hello'
-    assert lb.workers()[w.address]['incarnation'] == 'first'
+    assert lb.workers()[w.address]['instance'] == 'first'
     assert lb.json('/resumes.json')['applications']['default'][w.address].get('a.example')
 
 
@@ -234,7 +234,7 @@ def test_resumes_change_where_requests_go(world):
     tree.register(quick.address)
     wait_until(lambda: [w['skills'] for w in lb.workers().values()] == [1, 1], 'both resumes')
     assert {lb.get(host='a').body for _ in range(10)} == {b'quick'}
-    line = json.dumps({'v': 1, 'incarnation': 'q', 'application': 'app', 'version': '1', 'fingerprint': '',
+    line = json.dumps({'v': 1, 'instance': 'q', 'application': 'app', 'version': '1', 'fingerprint': '',
                        'state': 'ready', 'generation': 1, 'skills': {'a': 0.1}}).encode() + b'\n'
     bad = b'{"v":1, nonsense\n'
     for data in (bad, line):

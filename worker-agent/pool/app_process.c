@@ -477,11 +477,11 @@ static struct app_process *process_create(struct app_pool *pool, struct slot *s,
 void app_process_spawn(struct slot *s)
 {
     struct app_pool *pool = s->group->pool;
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
 
     daemon_random_id(id);
     /* The instance of a dormant slot is already published. */
-    struct app_process *p = process_create(pool, s, s->incarnated ? id : s->incarnation);
+    struct app_process *p = process_create(pool, s, s->instance_used ? id : s->instance);
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);

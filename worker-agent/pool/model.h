@@ -127,10 +127,10 @@ struct slot {
     struct core_slot core; /* with its number, core.n */
     char name[ADDR_TEXT_MAX];
     struct front_listener listens;
-    char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
-    bool incarnated;                       /* a process uses this incarnation */
-    uint64_t life;                         /* incremented when the process changes */
-    const struct addr *attached;           /* external process; NULL: ours */
+    char instance[INSTANCE_MAX + 1]; /* of the process, or of the next one */
+    bool instance_used;              /* a process uses this instance */
+    uint64_t life;                   /* incremented when the process changes */
+    const struct addr *attached;     /* external process; NULL: ours */
     struct core_process attached_process;
     struct conn_backend *attached_backend;
     size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */

@@ -6,7 +6,7 @@
  *   dormant -- needed --> starting -- ready --> ready -- process exits --> dormant, starting
  *
  * While its process is being replaced, the slot has a second process, the replacement. When the
- * replacement is ready, it takes over the slot under a new incarnation, and the old process
+ * replacement is ready, it takes over the slot under a new instance, and the old process
  * finishes its outstanding requests. pool_core.h decides which slot gets a process and when.
  *
  * slot.c: its life, its resume and registration. app_process.c: its processes. slot_queue.c:
@@ -26,7 +26,7 @@
 /* ---- app_process.c: the processes ---- */
 
 /*
- * One application process: one incarnation, from the request to the supervisor until it is reaped.
+ * One application process: one instance, from the request to the supervisor until it is reaped.
  * Made for a slot (or adopted); freed when it has ended, between turns. Whether it is its slot's
  * process, the replacement of that, or has left the slot is decided by the core (pool_core.h).
  */
@@ -39,7 +39,7 @@ struct app_process {
     struct app_group *group;  /* NULL: adopted, of a removed application; only to be ended */
     struct slot *slot;        /* the slot it was made for; NULL: none, only to be ended */
     struct core_process core; /* while it has a slot */
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char version[VERSION_MAX + 1]; /* the version that it runs */
     pid_t pid;                     /* 0: not yet */
     struct addr addr;              /* its owner is set from the start */

@@ -98,7 +98,7 @@ struct failure {
     enum failure_kind kind;
     unsigned slot;
     long pid; /* 0: there was none */
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char how[FAILURE_HOW_MAX + 1];
     uint64_t at_ms; /* of the loop's clock */
     struct last_lines lines;

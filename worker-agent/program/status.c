@@ -117,7 +117,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "slot", s->core.n);
     put_text(w, "address", s->name);
     put_text(w, "state", waiting ? "waiting" : resume_state_text(state));
-    put_text(w, "incarnation", s->incarnation);
+    put_text(w, "instance", s->instance);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
     json_put_int(w, "tunnels", (int64_t)s->ntunnels);
@@ -300,7 +300,7 @@ static void put_resume(struct json_writer *w, const struct slot *s, const struct
     put_text(w, "application", s->group->name);
     json_put_int(w, "slot", s->core.n);
     put_text(w, "address", s->name);
-    put_text(w, "incarnation", s->incarnation);
+    put_text(w, "instance", s->instance);
     put_text(w, "fingerprint", m->fingerprint);
     json_put_int(w, "generation", (int64_t)m->generation);
     json_open_object(w, "skills");

@@ -62,7 +62,7 @@ struct supervisor_link;
 
 /* A process that the supervisor had before this agent. */
 struct adoptable_process {
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char application[APP_NAME_MAX + 1];
     char spec[FINGERPRINT_LEN + 1];
     char address[ADDR_TEXT_MAX];

@@ -38,7 +38,7 @@ class Worker:
         self.name, self.bad, self.executed = name, kind == 'bad', executed
         self.random = random.Random(int(seed))
         self.listener = socket.create_server(('127.0.0.1', int(port)), backlog=256)
-        self.incarnation = '%s-%s' % (name, seed)
+        self.instance = '%s-%s' % (name, seed)
 
     def run(self):
         print('ready', flush=True)
@@ -104,7 +104,7 @@ class Worker:
         if headers.get('resumelb-feed') != '1':
             sock.sendall(b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n')
             return True
-        line = {'v': 1, 'incarnation': self.incarnation, 'application': 'app', 'version': '', 'fingerprint': '0' * 16,
+        line = {'v': 1, 'instance': self.instance, 'application': 'app', 'version': '', 'fingerprint': '0' * 16,
                 'state': 'ready', 'generation': 1, 'skills': {}}
         sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                      b'Transfer-Encoding: chunked\r\n\r\n')

@@ -72,7 +72,7 @@ static struct worker *make_worker(int i)
 
     snprintf(name, sizeof(name), "worker-%d", i);
     return worker_create(&(struct worker_options){
-        .name = slice_of(name), .incarnation = SLICE_LIT("life"), .concurrency = 1});
+        .name = slice_of(name), .instance = SLICE_LIT("life"), .concurrency = 1});
 }
 
 static void start(struct stage *s, int n, size_t skills)
@@ -135,7 +135,7 @@ static void a_pool_at_rest_looks_the_same_in_pieces_and_at_once(void **state)
             if (p->worker != w->worker)
                 continue;
             assert_string_equal(p->name, w->name);
-            assert_string_equal(p->incarnation, w->incarnation);
+            assert_string_equal(p->instance, w->instance);
             assert_string_equal(p->version, w->version);
             assert_int_equal(p->active, w->active);
             assert_int_equal(p->available, w->available);

@@ -103,7 +103,7 @@ static void a_resume_is_no_such_line(void **state)
 {
     (void)state;
     assert_false(home_line_is(SLICE_LIT("")));
-    assert_false(home_line_is(SLICE_LIT("{\"v\":1,\"incarnation\":\"i\",\"homes\":{}}")));
+    assert_false(home_line_is(SLICE_LIT("{\"v\":1,\"instance\":\"i\",\"homes\":{}}")));
 }
 
 static void expect_reported(const char *value, enum home_kind kind, bool passing, const char *from)

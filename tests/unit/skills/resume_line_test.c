@@ -13,7 +13,7 @@
 
 enum { MAX_SKILLS = 100 };
 
-#define HEAD "\"v\":1,\"incarnation\":\"i1\",\"application\":\"shop\""
+#define HEAD "\"v\":1,\"instance\":\"i1\",\"application\":\"shop\""
 #define GOOD "{" HEAD ",\"state\":\"ready\",\"generation\":7,\"skills\":{}}"
 
 static void parse(const char *line, struct resume_line *l)
@@ -42,12 +42,12 @@ static void a_whole_line_is_read(void **state)
     struct resume_line l;
 
     (void)state;
-    parse("{\"v\":1,\"incarnation\":\"ab12\",\"application\":\"shop\",\"version\":\"1.4\","
+    parse("{\"v\":1,\"instance\":\"ab12\",\"application\":\"shop\",\"version\":\"1.4\","
           "\"fingerprint\":\"0123456789abcdef\",\"state\":\"draining\",\"generation\":7,"
           "\"concurrency\":3,\"skills\":{\"b.example\":35.2,\"a.example\":4,\"\":0}}",
           &l);
     assert_int_equal(l.end, RESUME_END_NONE);
-    assert_string_equal(l.incarnation, "ab12");
+    assert_string_equal(l.instance, "ab12");
     assert_string_equal(l.application, "shop");
     assert_string_equal(l.version, "1.4");
     assert_string_equal(l.fingerprint, "0123456789abcdef");
@@ -107,12 +107,11 @@ static void malformed_lines_are_refused_with_the_member_at_fault(void **state)
     expect_refused(SLICE_LIT("{}"), ERR_SYNTAX, "v: missing");
     expect_refused(SLICE_LIT("{\"v\":2}"), ERR_RANGE, "v: ");
     expect_refused(SLICE_LIT("{\"v\":\"1\"}"), ERR_SYNTAX, "v: not a whole number");
-    expect_refused(SLICE_LIT("{\"v\":1}"), ERR_SYNTAX, "incarnation: missing");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":\"\"}"), ERR_SYNTAX, "incarnation: empty");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":7}"), ERR_SYNTAX, "incarnation: not a text");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":\"a\\nb\"}"), ERR_SYNTAX, "control");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":\"i\"}"), ERR_SYNTAX,
-                   "application: missing");
+    expect_refused(SLICE_LIT("{\"v\":1}"), ERR_SYNTAX, "instance: missing");
+    expect_refused(SLICE_LIT("{\"v\":1,\"instance\":\"\"}"), ERR_SYNTAX, "instance: empty");
+    expect_refused(SLICE_LIT("{\"v\":1,\"instance\":7}"), ERR_SYNTAX, "instance: not a text");
+    expect_refused(SLICE_LIT("{\"v\":1,\"instance\":\"a\\nb\"}"), ERR_SYNTAX, "control");
+    expect_refused(SLICE_LIT("{\"v\":1,\"instance\":\"i\"}"), ERR_SYNTAX, "application: missing");
     expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"asleep\",\"generation\":7,\"skills\":{}}"),
                    ERR_RANGE, "state:");
     expect_refused(SLICE_LIT("{" HEAD ",\"generation\":7,\"skills\":{}}"), ERR_RANGE, "state:");
@@ -201,10 +200,10 @@ static void texts_and_skills_are_bounded(void **state)
     struct resume_line l;
 
     (void)state;
-    text_addf(&t, "{\"v\":1,\"incarnation\":\"%065d\"}", 1);
-    expect_refused(text_slice(&t), ERR_TOO_LARGE, "incarnation: too long");
+    text_addf(&t, "{\"v\":1,\"instance\":\"%065d\"}", 1);
+    expect_refused(text_slice(&t), ERR_TOO_LARGE, "instance: too long");
     text_clear(&t);
-    text_addf(&t, "{\"v\":1,\"incarnation\":\"i\",\"application\":\"%0101d\"}", 1);
+    text_addf(&t, "{\"v\":1,\"instance\":\"i\",\"application\":\"%0101d\"}", 1);
     expect_refused(text_slice(&t), ERR_TOO_LARGE, "application: too long");
 
     for (int n = MAX_SKILLS; n <= MAX_SKILLS + 1; ++n) {
@@ -231,7 +230,7 @@ static void texts_and_skills_are_bounded(void **state)
 
 static void a_printed_line_is_read_back(void **state)
 {
-    struct resume_line l = {.incarnation = "i\"1\\",
+    struct resume_line l = {.instance = "i\"1\\",
                             .application = "caf\xc3\xa9",
                             .version = "",
                             .fingerprint = "00000000deadbeef",
@@ -252,7 +251,7 @@ static void a_printed_line_is_read_back(void **state)
     struct slice printed = slice_cut(&line, '\n');
     assert_int_equal(line.len, 0);
     assert_int_equal(resume_line_parse(printed, MAX_SKILLS, &again, why), ERR_OK);
-    assert_string_equal(again.incarnation, l.incarnation);
+    assert_string_equal(again.instance, l.instance);
     assert_string_equal(again.application, l.application);
     assert_string_equal(again.fingerprint, l.fingerprint);
     assert_int_equal(again.state, l.state);
@@ -274,7 +273,7 @@ static void a_printed_line_is_read_back(void **state)
 
 static void rows_that_do_not_fit_are_left_out_and_counted(void **state)
 {
-    struct resume_line l = {.incarnation = "i", .application = "a", .concurrency = 1};
+    struct resume_line l = {.instance = "i", .application = "a", .concurrency = 1};
     struct resume_line again;
     struct text t = {0};
     char name[CLASS_BYTES_MAX + 1];
@@ -295,7 +294,7 @@ static void rows_that_do_not_fit_are_left_out_and_counted(void **state)
     resume_line_fini(&l);
 
     /* Many short ones: as many as a reader takes. */
-    l = (struct resume_line){.incarnation = "i", .application = "a", .concurrency = 1};
+    l = (struct resume_line){.instance = "i", .application = "a", .concurrency = 1};
     for (int i = 0; i < JSON_ENTRIES_MAX + 100; ++i) {
         snprintf(name, sizeof(name), "%d", i);
         resume_push(&l.skills, slice_of(name), 1);

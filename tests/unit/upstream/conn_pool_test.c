@@ -393,7 +393,7 @@ static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait(v
     gone(late);
 }
 
-static void a_retired_incarnation_is_not_found_again(void **state)
+static void a_retired_instance_is_not_found_again(void **state)
 {
     struct fixture *f = *state;
 
@@ -404,7 +404,7 @@ static void a_retired_incarnation_is_not_found_again(void **state)
     conn_backend_release(b);
 }
 
-static void backends_are_distinguished_by_address_and_incarnation(void **state)
+static void backends_are_distinguished_by_address_and_instance(void **state)
 {
     struct fixture *f = *state;
     struct conn_backend *same =
@@ -472,8 +472,8 @@ int main(void)
         TEST(a_raised_limit_serves_those_that_wait_at_once),
         TEST(a_lowered_limit_closes_idle_ones_and_then_those_given_back),
         TEST(retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait),
-        TEST(a_retired_incarnation_is_not_found_again),
-        TEST(backends_are_distinguished_by_address_and_incarnation),
+        TEST(a_retired_instance_is_not_found_again),
+        TEST(backends_are_distinguished_by_address_and_instance),
         TEST(a_released_backend_keeps_its_idle_connections_until_they_close),
         TEST(on_a_closed_loop_nothing_becomes_idle),
     };

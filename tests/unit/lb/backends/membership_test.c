@@ -314,7 +314,7 @@ static void flapping_keeps_the_worker_and_its_connections(void **state)
     json_t *other = json_pack("{s:i}", "pid", 6);
     tree_registration_set(w->entries[0], other);
     json_decref(other);
-    wait_for(w, strcmp(worker_incarnation(count(w, "127.0.0.1:1").found->worker), "6") == 0);
+    wait_for(w, strcmp(worker_instance(count(w, "127.0.0.1:1").found->worker), "6") == 0);
     assert_int_equal(count(w, NULL).all, 4);
     stop_lb(w);
 }
@@ -399,7 +399,7 @@ static void the_snapshot_of_a_tree_is_used_while_it_does_not_respond(void **stat
     write_memory(
         w, "zookeeper://127.0.0.1:1/x ",
         "{\"providers\":{\"127.0.0.1:1\":{},\"no-address\":{},\"127.0.0.1:2\":7,"
-        "\"127.0.0.1:3\":{\"version\":[1],\"incarnation\":{}}},"
+        "\"127.0.0.1:3\":{\"version\":[1],\"instance\":{}}},"
         "\"settings\":{\"retries\":7,\"variance\":\"lots\",\"error_page\":\"/etc/passwd\"}}");
     start_lb(w, "zookeeper://127.0.0.1:1/x", "provider_networks: [loopback]\n");
     assert_false(membership_settled(w->c->app->membership));

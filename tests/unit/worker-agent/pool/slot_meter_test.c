@@ -79,7 +79,7 @@ static void a_file_gives_back_what_was_put_in(void **state)
 {
     struct slot_meters m = {.settings = settings, .max_skills = 10};
     struct slot_meters again = {.settings = settings, .max_skills = 10};
-    const struct resume_line who = {.incarnation = "i", .application = "shop", .concurrency = 1};
+    const struct resume_line who = {.instance = "i", .application = "shop", .concurrency = 1};
     struct text text = {0};
     char why[160];
 
@@ -122,7 +122,7 @@ static void a_torn_or_strange_file_changes_nothing(void **state)
 static void a_file_cut_within_its_second_line_is_refused_whole(void **state)
 {
     struct slot_meters m = {.settings = settings, .max_skills = 10};
-    const struct resume_line who = {.incarnation = "i", .application = "shop", .concurrency = 1};
+    const struct resume_line who = {.instance = "i", .application = "shop", .concurrency = 1};
     struct text text = {0};
     char why[160];
 
