@@ -225,12 +225,13 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
     if (e != ERR_OK)
         return e;
     if (of_agent) {
-        page_add(out, page,
-                 "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
-                 "{uptime_s:t}\n"
-                 "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
-                 "count    = {processes:d}\n"
-                 "active   = {active_processes:d}\n");
+        page_add(
+            out, page,
+            "resumelb-agent {version}, pid {pid:d}, supervisor {supervisor_pid:d}, {phase}, up "
+            "{uptime_s:t}\n"
+            "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
+            "count    = {processes:d}\n"
+            "active   = {active_processes:d}\n");
         text_addf(out, "inactive = %" PRId64 "\n",
                   page_int(page, "processes") - page_int(page, "active_processes"));
         page_add(out, page, "waiting  = {waiting:d}\n");

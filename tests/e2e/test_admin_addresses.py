@@ -60,7 +60,7 @@ def test_loopback_and_unix_sockets_need_none(tmp_path, program):
 
 
 def test_names_of_the_agents_own_files_are_no_applications(tmp_path):
-    for name in ('agent.lock', 'keeper.lock', 'keeper.sock', 'run', 'tree.json', 'tree.json.bad', 'tree.json.tmp.1'):
+    for name in ('agent.lock', 'supervisor.lock', 'supervisor.sock', 'run', 'tree.json', 'tree.json.bad', 'tree.json.tmp.1'):
         path = tmp_path / 'config.yaml'
         path.write_text('state_dir: %s\napplications:\n  %s: {command: [/bin/cat], address: "127.0.0.1:1"}\n'
                         % (tmp_path / 'state', name))

@@ -129,7 +129,7 @@ def test_a_process_gets_a_clean_start(world):
     assert out['stdin'] == '/dev/null'
     assert out['pgid'] == out['pid']
     assert out['cwd'] == str(world.directory)
-    assert out['ppid'] == agent.json()['keeper_pid']
+    assert out['ppid'] == agent.json()['supervisor_pid']
 
 
 def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):

@@ -61,7 +61,7 @@ def test_an_adopted_process_keeps_what_it_wrote_since(world):
 def test_a_process_that_died_without_an_agent_is_started_again(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     agent.process.kill()
     agent.process.wait()
     os.kill(pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ def test_a_process_that_died_without_an_agent_is_started_again(world):
     agent.start()
     agent.wait_ready()
     assert agent.pid() != pid
-    assert agent.json()['keeper_pid'] == supervisor
+    assert agent.json()['supervisor_pid'] == supervisor
 
 
 def test_a_process_of_another_command_is_not_taken_over(world):
@@ -88,7 +88,7 @@ def test_a_process_of_another_command_is_not_taken_over(world):
 def test_without_a_replacement_all_processes_end(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '200ms'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     agent.process.kill()
     agent.process.wait()
     wait_until(lambda: not [p for p in [*pids, supervisor] if alive(p)], 'processes and supervisor to end')
@@ -97,7 +97,7 @@ def test_without_a_replacement_all_processes_end(world):
 def test_sigterm_ends_a_supervisor_that_has_just_lost_its_agent(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '10m'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     freeze(supervisor)    # so that it finds both at once
     agent.process.kill()
     agent.process.wait()
@@ -109,7 +109,7 @@ def test_sigterm_ends_a_supervisor_that_has_just_lost_its_agent(world):
 def test_when_the_supervisor_dies_so_do_processes_and_agent(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    os.kill(agent.json()['keeper_pid'], signal.SIGKILL)
+    os.kill(agent.json()['supervisor_pid'], signal.SIGKILL)
     assert agent.process.wait() == 1
     wait_until(lambda: not [p for p in pids if alive(p)], 'processes to end')
     agent.start()

@@ -29,7 +29,7 @@ def test_a_new_agent_serves_with_the_same_processes(world):
     pids = [agent.pid(n) for n in range(2)]
     instances = [agent.slot(n)['instance'] for n in range(2)]
     stream = agent.stream()
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     for _ in range(3):
         upgrade(agent)
         agent.wait_ready()
@@ -39,7 +39,7 @@ def test_a_new_agent_serves_with_the_same_processes(world):
         assert [json.loads(agent.get(n=n).body)['pid'] for n in range(2)] == pids
         wait_until(lambda: agent.provider() and agent.provider()['instance'] == instances[0]
                    and str(agent.process.pid) in agent.provider()['agent'], 'its registration')
-    assert agent.json()['keeper_pid'] == supervisor
+    assert agent.json()['supervisor_pid'] == supervisor
     wait_until(lambda: stream.ended, 'the stream to end')
     assert stream.last() == {'end': 'upgrade'}
     # it works like any agent: it is notified of exits, starts processes, and ends all of them
@@ -344,7 +344,7 @@ def children(pid):
 def starting(agent):
     """The process that is being started."""
     wait_until(lambda: 'stage="starting"' in agent.process.output(), 'the start')
-    return [p for p in children(agent.process.pid) if p != agent.json()['keeper_pid']][-1]
+    return [p for p in children(agent.process.pid) if p != agent.json()['supervisor_pid']][-1]
 
 
 def test_kill_9_of_the_new_one_before_it_serves(world):

@@ -52,7 +52,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(ope
                       listen=['unix:%s' % door])
     agent.addresses = ['127.0.0.1:%d' % low]
     agent.wait_ready()
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     seen = json.loads(agent.get().body)
     assert (seen['uid'], seen['gid'], seen['groups']) == (NOBODY, NOBODY, [NOBODY])
     assert (seen['env']['USER'], seen['env']['LOGNAME']) == ('nobody', 'nobody')
@@ -102,7 +102,7 @@ class SplitAgent(TinyAgent):
         super().__init__(world, top={'user': 'nobody', **(top or {})}, root='/', user=user, **settings)
 
     def supervisor(self):
-        return self.json()['keeper_pid']
+        return self.json()['supervisor_pid']
 
     def seen(self):
         return json.loads(self.get().body)
@@ -141,7 +141,7 @@ def test_the_supervisor_alone_stays_root_where_applications_have_other_users(ope
     state = open_world.directory / 'agent-state'
     # The agent cannot replace the files of the supervisor.
     assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
-    assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
+    assert {(state / name).stat().st_uid for name in ('run', 'supervisor.lock', 'supervisor.sock')} == {0}
     assert stat.S_IMODE((state / 'run').stat().st_mode) == 0o711
     assert (state / 'app').stat().st_uid == NOBODY
 
@@ -304,7 +304,7 @@ except OSError as e:
 ])
 def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
     split().wait_ready()
-    path = str(open_world.directory / 'agent-state' / 'keeper.sock')
+    path = str(open_world.directory / 'agent-state' / 'supervisor.sock')
     assert said in try_as(user, ASK % {'path': path, 'uid': NOBODY, 'gid': NOBODY, 'want': want, 'switch': switch})
 
 
@@ -312,7 +312,7 @@ def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, us
 def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, split):
     split().wait_ready()
     state = open_world.directory / 'agent-state'
-    for name in ('run', 'keeper.sock', 'keeper.lock'):
+    for name in ('run', 'supervisor.sock', 'supervisor.lock'):
         for step in ('os.rename(%r, %r)' % (str(state / name), str(state / 'away')), 'os.unlink(%r)' % str(state / name)):
             code = 'import os\ntry:\n    %s\nexcept OSError as e:\n    print(type(e).__name__)' % step
             assert try_as(NOBODY, code) in ('PermissionError', 'IsADirectoryError')
@@ -329,7 +329,7 @@ def not_started(open_world):
 
 
 @only_root
-@pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('keeper.lock', 'supervisor-lock-failed'),
+@pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('supervisor.lock', 'supervisor-lock-failed'),
                                         ('agent.lock', 'state-dir-lock-failed')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
     open_world.directory.chmod(0o755)

@@ -255,7 +255,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     put_text(&w, "program", "resumelb-agent");
     put_text(&w, "version", RLB_VERSION);
     json_put_int(&w, "pid", getpid());
-    json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
+    json_put_int(&w, "supervisor_pid", supervisor_link_pid(a->pool.supervisor));
     put_text(&w, "phase", agent_phase_texts[a->phase]);
     json_put_real(&w, "uptime_s", agent_status_seconds(a->started_ms, now_ms));
     json_put_int(&w, "connections", (int64_t)http_server_connections(a->front->server));

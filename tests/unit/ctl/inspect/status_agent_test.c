@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 static const char page_of_two[] =
-    "{\"program\":\"resumelb-agent\",\"version\":\"0.1.0\",\"pid\":12,\"keeper_pid\":11,"
+    "{\"program\":\"resumelb-agent\",\"version\":\"0.1.0\",\"pid\":12,\"supervisor_pid\":11,"
     "\"phase\":\"running\",\"uptime_s\":75.2,\"processes\":3,\"max_processes\":8,"
     "\"active_processes\":1,\"waiting\":4,\"host\":{\"settings\":{\"max_processes\":{\"value\":"
     "\"8\","
