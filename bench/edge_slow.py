@@ -43,7 +43,7 @@ from support.http import Client, get
 MB = 1e6
 GIGABYTE = 10 ** 9
 SLOW_READ_S = 6.0       # how long slow clients are connected before memory is measured
-REST_S = 4.0            # and idle ones
+IDLE_S = 4.0            # and idle ones
 
 
 def parse():
@@ -516,11 +516,11 @@ def kept_connections(server, tls, n):
         return client
 
     kept = [dial() for _ in range(100)]     # includes allocations that are made once
-    time.sleep(REST_S)
+    time.sleep(IDLE_S)
     before = server.memory()
     kept += [dial() for _ in range(n)]
     at_once = server.memory()
-    time.sleep(REST_S)
+    time.sleep(IDLE_S)
     return [number((m - before) / n) for m in (at_once, server.memory())]
 
 

@@ -101,7 +101,7 @@ def main():
         place.client.ensure_path(PROVIDERS[:-1])
         register(place, addresses)
         lb, start = start_up(place, addresses)
-        result = {'workers': options.workers, **start, 'at_rest': phase(lb, lambda i: None)}
+        result = {'workers': options.workers, **start, 'idle': phase(lb, lambda i: None)}
         turns = options.workers // options.flapping
 
         away = []

@@ -70,8 +70,8 @@ struct pool_counter_conn {
     int fd;                     /* -1: no socket could be created, or it is closed */
     struct watch *watch;        /* of FD */
     struct timer timer;         /* of every state but ASKING and HELD */
-    struct loop_deferred later; /* an attempt that failed at once; ASKING: its server rests; closed:
-                                   it is freed */
+    struct loop_deferred later; /* an attempt that failed at once; ASKING: its server is suspended;
+                                   closed: it is freed */
     enum pool_counter_trouble trouble; /* that LATER reports */
     uint8_t state;                     /* enum pool_counter_conn_state */
     bool reused;                       /* was idle: the daemon may have closed it meanwhile */
@@ -88,10 +88,10 @@ struct pool_counter_server {
     char *name;
     struct addr addr;
     struct pool_counter_daemon *daemon; /* one reference: what all loops know of it */
-    uint64_t rests;                     /* suspensions of the daemon that this client has applied */
-    struct timer watch;                 /* while something is unanswered, or the daemon rests */
-    uint64_t asked_ms;                  /* the last time that something was sent */
-    struct list all, idle;              /* connections */
+    uint64_t suspensions;               /* suspensions of the daemon that this client has applied */
+    struct timer watch;    /* while something is unanswered, or the daemon is suspended */
+    uint64_t asked_ms;     /* the last time that something was sent */
+    struct list all, idle; /* connections */
     unsigned nidle;
 };
 
@@ -353,9 +353,9 @@ static struct pool_counter_daemon_state check_daemon(struct pool_counter_server 
         pool_counter_daemon_read(s->daemon, loop_now_ms(s->client->loop));
     struct pool_counter_conn *c;
 
-    if (now.rests == s->rests)
+    if (now.suspensions == s->suspensions)
         return now;
-    s->rests = now.rests;
+    s->suspensions = now.suspensions;
     while (!list_empty(&s->idle)) /* of a removed server there are none: S stays */
         conn_close(list_first(&s->idle, struct pool_counter_conn, in_idle));
     /* Waiting calls end as UNREACHABLE, like calls that are made during the suspension. */
@@ -380,17 +380,17 @@ static void daemon_succeeded(struct pool_counter_conn *c)
 static void daemon_failed(struct pool_counter_conn *c)
 {
     struct pool_counter_server *s = c->server;
-    uint64_t rest_ms = pool_counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
+    uint64_t suspended_ms = pool_counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
 
-    /* At once: the next probe of a daemon that may hang, or the wait for the end of its rest. */
-    if (c->probe || rest_ms != 0)
+    /* At once: the next probe of a daemon that may hang, or the wait for the suspension's end. */
+    if (c->probe || suspended_ms != 0)
         timer_start(c->loop, &s->watch, 0);
-    if (rest_ms == 0)
+    if (suspended_ms == 0)
         return;
-    ++s->client->stats.rests;
+    ++s->client->stats.suspensions;
     (void)check_daemon(s); /* C itself is not among those closed */
     log_warn(NULL, "pool-counter-server-suspended", "server=%s for_ms=%llu", s->name,
-             (unsigned long long)rest_ms);
+             (unsigned long long)suspended_ms);
 }
 
 static void probe_server(struct pool_counter_server *s)
@@ -416,10 +416,11 @@ static void on_watch(struct timer *t)
 
     list_for_each_entry (c, &s->all, in_server)
         unanswered = unanswered || c->state == POOL_COUNTER_CONN_ASKING;
-    if (!now.resting && !unanswered)
+    if (!now.suspended && !unanswered)
         return;
-    if (now.resting)
-        timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : POOL_COUNTER_REST_FIRST_MS);
+    if (now.suspended)
+        timer_start(l, &s->watch,
+                    now.suspended_ms != 0 ? now.suspended_ms : POOL_COUNTER_SUSPENSION_FIRST_MS);
     else
         timer_start(l, &s->watch, silent_ms);
     if (pool_counter_daemon_begin_probe(s->daemon, silent_ms, loop_now_ms(l)))
@@ -727,9 +728,9 @@ void pool_counter_client_acquire(struct pool_counter_client *c, struct pool_coun
     struct pool_counter_conn *conn = NULL;
     if (s == NULL) {
         answer_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_NO_SERVER);
-    } else if (check_daemon(s).resting) {
+    } else if (check_daemon(s).suspended) {
         watch_daemon(s);
-        answer_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_RESTING);
+        answer_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_SUSPENDED);
     } else if ((conn = take_idle(s)) != NULL) {
         ++c->stats.reused;
         client_join(call, conn);
@@ -793,7 +794,7 @@ static struct pool_counter_server *take_or_create(struct pool_counter_client *c,
     s->name = xslicedup(a->name);
     s->addr = a->addr;
     s->daemon = pool_counter_daemon_get(c->health, a->name, &a->addr);
-    s->rests = pool_counter_daemon_read(s->daemon, 0).rests;
+    s->suspensions = pool_counter_daemon_read(s->daemon, 0).suspensions;
     timer_init(&s->watch, on_watch);
     list_init(&s->all);
     list_init(&s->idle);

@@ -34,7 +34,7 @@ struct pool_counter_conn;
 enum pool_counter_trouble {
     POOL_COUNTER_TROUBLE_NONE,
     POOL_COUNTER_TROUBLE_NO_SERVER, /* no servers are set */
-    POOL_COUNTER_TROUBLE_RESTING,   /* the server is suspended after failures, and was not tried */
+    POOL_COUNTER_TROUBLE_SUSPENDED, /* the server is suspended after failures, and was not tried */
     POOL_COUNTER_TROUBLE_CONNECT,   /* refused, no route */
     POOL_COUNTER_TROUBLE_CONNECT_TIMEOUT, /* not connected within connect_timeout_ms, or the
                                         time-out of the call */
@@ -95,13 +95,13 @@ struct pool_counter_call {
 
 /* Counts since the client was created. */
 struct pool_counter_client_stats {
-    uint64_t opened;     /* connections, including failed attempts */
-    uint64_t reused;     /* calls on an idle connection */
-    uint64_t repeated;   /* calls repeated because an idle connection was closed */
-    uint64_t rests;      /* number of times that this client has suspended a server */
-    uint64_t probes;     /* probes sent to servers */
-    uint64_t lost;       /* locks lost with their connection */
-    uint64_t unreleased; /* RELEASEs without an answer, which the daemon may have processed */
+    uint64_t opened;      /* connections, including failed attempts */
+    uint64_t reused;      /* calls on an idle connection */
+    uint64_t repeated;    /* calls repeated because an idle connection was closed */
+    uint64_t suspensions; /* number of times that this client has suspended a server */
+    uint64_t probes;      /* probes sent to servers */
+    uint64_t lost;        /* locks lost with their connection */
+    uint64_t unreleased;  /* RELEASEs without an answer, which the daemon may have processed */
 };
 
 /* It has no servers until pool_counter_client_set_servers. */

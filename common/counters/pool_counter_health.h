@@ -9,9 +9,9 @@
  * another connection: STATS UPTIME, which every daemon answers at once. One loop probes at a time,
  * for all.
  *
- * A daemon that fails POOL_COUNTER_FAILURES_MAX times in a row is suspended ("rests"): no loop
+ * A daemon that fails POOL_COUNTER_FAILURES_MAX times in a row is suspended: no loop
  * sends it requests. After that it is probed; if the probe fails, it is suspended for twice as
- * long, at most POOL_COUNTER_REST_MAX_MS. Any reply, also to what was sent earlier, ends the
+ * long, at most POOL_COUNTER_SUSPENSION_MAX_MS. Any reply, also to what was sent earlier, ends the
  * suspension.
  */
 #ifndef RLB_COUNTERS_POOL_COUNTER_HEALTH_H
@@ -26,9 +26,9 @@ enum {
     /* Number of consecutive failures after which a daemon is suspended: one may be a lost
      * packet, two a restart. */
     POOL_COUNTER_FAILURES_MAX = 3,
-    POOL_COUNTER_REST_FIRST_MS = 500,
+    POOL_COUNTER_SUSPENSION_FIRST_MS = 500,
     /* Maximum duration of a suspension. */
-    POOL_COUNTER_REST_MAX_MS = 10000,
+    POOL_COUNTER_SUSPENSION_MAX_MS = 10000,
     POOL_COUNTER_CONNECTIONS_MAX = 4096, /* default limit of connections of all loops to a daemon */
     /* Maximum number of types of keys that are stored per daemon, to warn once for each that
      * `slots` are ignored: those of an application's rules. */
@@ -80,9 +80,9 @@ void pool_counter_daemon_count_idle(struct pool_counter_daemon *d, int delta);
 
 struct pool_counter_daemon_state {
     unsigned connections, idle; /* of all loops; CONNECTIONS includes the idle ones */
-    bool resting;               /* suspended: requests are not sent to it */
-    uint64_t rests;             /* number of suspensions so far */
-    uint64_t rest_ms;           /* remaining time of the suspension */
+    bool suspended;             /* requests are not sent to it */
+    uint64_t suspensions;       /* number of suspensions so far */
+    uint64_t suspended_ms;      /* remaining time of the suspension */
     uint64_t replied_ms;        /* monotonic time of the last reply on any loop */
 };
 struct pool_counter_daemon_state pool_counter_daemon_read(struct pool_counter_daemon *d,

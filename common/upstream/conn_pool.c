@@ -130,7 +130,7 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
         shard->loop = p->loops[i];
         shard->message.run = conn_shard_on_message;
         list_init(&shard->idle);
-        list_init(&shard->resting);
+        list_init(&shard->returned);
         list_init(&shard->leaving);
         list_init(&shard->arriving);
         list_init(&shard->ready);

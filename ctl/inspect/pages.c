@@ -153,8 +153,8 @@ static const char key_columns[] =
     "key most waited for={key}|>waited={waited_s:%.1f s}|>waits={waits:i}";
 
 static const char daemon_columns[] =
-    "daemon={name}|state=[{resting:?}suspended][{resting:!}in use]|>connections={connections:i}|"
-    ">idle={idle:i}";
+    "daemon={name}|state=[{suspended:?}suspended][{suspended:!}in use]|"
+    ">connections={connections:i}|>idle={idle:i}";
 
 static void print_limits(const char *name, json_t *a, const struct ctl_options *o, struct text *out)
 {

@@ -349,7 +349,7 @@ static const struct metric metrics[] = {
     LIMIT_SETTING("limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
     LIMIT_DAEMON("pool_counter_server_connections", "connections", connections, "Connections to a pool counter daemon."),
     LIMIT_DAEMON("pool_counter_server_idle", "connections", idle, "Of these, idle."),
-    LIMIT_DAEMON("pool_counter_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
+    LIMIT_DAEMON("pool_counter_server_suspended", "yes or no", suspended, "1: the daemon is suspended because it failed repeatedly."),
 #define STORED_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(COUNT, struct app_page, stored.member)},
 #include "lb/core/limit_figure.def"
     RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),

@@ -116,13 +116,13 @@ class Shared:
     def wait_passed(self, o):
         """Waits until requests of a key of the dead daemon exceed the limit, and all load balancers back off from the daemon."""
         wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed')
-        self._wait_rests(o)
+        self._wait_suspended(o)
         # After each thread has processed the end of its connections, no earlier reply of the daemon can end the back-off.
         self.clients.go_round()
-        self._wait_rests(o)
+        self._wait_suspended(o)
 
-    def _wait_rests(self, o):
-        wait_until(lambda: all(self._server(lb, o.at)['resting'] for lb in self.balancers), 'the daemon to rest')
+    def _wait_suspended(self, o):
+        wait_until(lambda: all(self._server(lb, o.at)['suspended'] for lb in self.balancers), 'the daemon to be suspended')
 
     def restart(self, o):
         self.daemons[o.at].start()
@@ -134,7 +134,7 @@ class Shared:
 
     def _in_use(self, lb, at):
         server = self._server(lb, at)
-        return not server['resting'] and server['connections'] > 0
+        return not server['suspended'] and server['connections'] > 0
 
     def wait_settled(self, o):
         """Waits until both load balancers use the daemon again, and the requests that were admitted uncounted have been served."""

@@ -128,7 +128,7 @@ def test_the_status_is_right_under_load(world):
     for t in threads:
         t.join()
     assert busy['processes'] == 2 and busy['applications']['app']['counts']['processes'] == 2
-    app = wait_until(lambda: _at_rest(agent), 'it to be at rest')
+    app = wait_until(lambda: _is_idle(agent), 'it to be idle')
     assert app['counts'] == {'processes': 2, 'starting': 0, 'busy': 0, 'idle': 2, 'leaving': 0}
     ids = set()
     for n, slot in enumerate(app['slots']):
@@ -149,7 +149,7 @@ def test_the_status_is_right_under_load(world):
     assert p['cpu_s'] > 0 and p['cpu_percent'] >= 0
 
 
-def _at_rest(agent):
+def _is_idle(agent):
     app = agent.json()['applications']['app']
     return app if app['counts']['busy'] == 0 else None
 
@@ -201,7 +201,7 @@ def test_the_page_the_tool_and_the_figures_state_what_the_json_states(world, bro
     wait_until(lambda: agent.app()['settings']['max_queue']['origin'] == 'tree', 'the setting')
     for _ in range(5):
         assert agent.get().status == 200
-    app = wait_until(lambda: _at_rest(agent), 'it to be at rest')
+    app = wait_until(lambda: _is_idle(agent), 'it to be idle')
     browser.open_status(agent.admin)
     processes = rows(browser, 'pid')
     assert [r['slot'] for r in processes] == ['0', '1', '2']

@@ -193,7 +193,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
     try:
         lb = balancer(world, app, {'pages': dict(PAGES, where='daemon')}, pool_counter_servers=[d.address])
         assert daemons(lb) == {d.address: {
-            'name': d.address, 'address': d.address, 'resting': False, 'connections': 0, 'idle': 0}}
+            'name': d.address, 'address': d.address, 'suspended': False, 'connections': 0, 'idle': 0}}
         asked = ask(lb, 2, '/slow')
         wait_until(lambda: (f := figures(lb))['held'] == 1 and f['waiting'] == 1, 'the daemon to say so')
         assert (figures(lb)['where'], figures(lb)['longest'], figures(lb)['acquired']) == ('daemon', None, 1)
@@ -218,17 +218,17 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(wor
         'closed': {'where': 'daemon', 'on_unreachable': 'closed', 'match': {'path': 'prefix:/closed'}}},
         pool_counter_servers=[nobody])
 
-    def rests():
+    def suspended():
         lb.get('/open', 'a.example')
-        return daemons(lb)[nobody]['resting']
-    wait_until(rests, 'it to be left alone')
+        return daemons(lb)[nobody]['suspended']
+    wait_until(suspended, 'it to be left alone')
     assert lb.get('/closed', 'a.example').status == 503
     assert figures(lb, 'open')['unreachable_open'] > 0 and figures(lb, 'closed')['unreachable_closed'] == 1
     assert 'closed: 1 rejected, daemon unreachable' in ctl('limits', '-a', lb.admin).stdout
     # The load balancer backs off repeatedly; after a back-off the tool prints another text.
-    wait_until(lambda: rests() and re.search(re.escape(nobody) + r' +suspended', ctl('limits', '-a', lb.admin).stdout),
+    wait_until(lambda: suspended() and re.search(re.escape(nobody) + r' +suspended', ctl('limits', '-a', lb.admin).stdout),
                'the tool to say so')
-    wait_until(lambda: rests() and metrics(lb)['pool_counter_server_resting', 'application="default",server="%s"' % nobody] == 1,
+    wait_until(lambda: suspended() and metrics(lb)['pool_counter_server_suspended', 'application="default",server="%s"' % nobody] == 1,
                'the figure')
 
 

@@ -114,7 +114,7 @@ def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_plac
     for t in threads:
         t.join()
     assert not failures, failures
-    app = wait_until(lambda: (app := lb.app())['backlog'] == 0 and app, 'rest')
+    app = wait_until(lambda: (app := lb.app())['backlog'] == 0 and app, 'the pool to be idle')
     assert app['stats']['requests'] >= DISTINCT
     assert app['classes'] <= CLASSES
     resumes = lb.json('/resumes.json')['applications']['default']

@@ -163,6 +163,6 @@ class Load:
         return self.done
 
 
-def rest(seconds):
+def pause(seconds):
     """Waits for a fixed time, in tests in which the passing of time is the condition."""
     time.sleep(seconds)

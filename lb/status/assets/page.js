@@ -181,8 +181,8 @@ function limits(name, a) {
       column('key', 'key', text, {class: 'classes'}), column('waited', 'waited_s', seconds), column('waits', 'waits', number)], keys)],
     a.pool_counter_servers.length > 0 && [h('h3', null, 'Pool counter daemons'), table(name, 'Pool counter daemons', [
       column('daemon', 'name'),
-      column('state', d => d.resting ? 'suspended' : 'in use', text,
-        {show: d => h('span', {class: d.resting ? 'bad' : 'good'}, d.resting ? 'suspended' : 'in use')}),
+      column('state', d => d.suspended ? 'suspended' : 'in use', text,
+        {show: d => h('span', {class: d.suspended ? 'bad' : 'good'}, d.suspended ? 'suspended' : 'in use')}),
       column('connections', 'connections', number),
       column('idle', 'idle', number)], a.pool_counter_servers)],
     a.stored_responses?.responses > 0 && h('p', {class: 'soft'}, `Stored responses: ${number(a.stored_responses.responses)}, ${memory(a.stored_responses.bytes)}`),

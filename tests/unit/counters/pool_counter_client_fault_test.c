@@ -40,7 +40,7 @@ static void a_daemon_is_asked_once_whether_it_knows_slots(void **state)
         begin(w, &a[1], &r);
         assert_int_equal(view(&w->f).connections, 1);
         leave(&a[1]);
-        assert_false(view(&w->f).resting);
+        assert_false(view(&w->f).suspended);
     }
 }
 
@@ -142,7 +142,7 @@ static void an_end_instead_of_an_answer_leaves_the_key_unreachable(void **state)
     raw_close(&w->peer);
     check_unreachable(&a, POOL_COUNTER_TROUBLE_CLOSED);
     assert_int_equal(stats(w)->repeated, 0);
-    assert_int_equal(stats(w)->rests, 1);
+    assert_int_equal(stats(w)->suspensions, 1);
 }
 
 /* ---- silence ---- */
@@ -211,7 +211,7 @@ static void a_call_does_not_wait_for_a_daemon_that_answers_no_probe(void **state
     create(w, (struct pool_counter_client_settings){.answer_timeout_ms = BRIEF_MS});
     begin(w, &a, &waiting);
     check_unreachable(&a, POOL_COUNTER_TROUBLE_SILENT);
-    assert_true(view(&w->f).resting);
+    assert_true(view(&w->f).suspended);
     assert_int_equal(stats(w)->probes, POOL_COUNTER_FAILURES_MAX);
 }
 
@@ -240,9 +240,10 @@ static void loops_share_what_one_of_them_finds_out(void **state)
     acquire(&other, &b, &waiting);
     check_unreachable(&a, POOL_COUNTER_TROUBLE_SILENT);
     check_unreachable(&b, POOL_COUNTER_TROUBLE_SILENT);
-    uint64_t rests = stats(w)->rests + pool_counter_client_stats(other.client)->rests;
+    uint64_t suspensions =
+        stats(w)->suspensions + pool_counter_client_stats(other.client)->suspensions;
     uint64_t probes = stats(w)->probes + pool_counter_client_stats(other.client)->probes;
-    assert_int_equal(rests, 1);
+    assert_int_equal(suspensions, 1);
     assert_int_equal(probes, POOL_COUNTER_FAILURES_MAX);
     pool_counter_client_destroy(other.client);
 }
@@ -257,7 +258,7 @@ static void a_wait_that_ends_here_shows_whether_the_daemon_responds(void **state
     begin(w, &a, &brief);
     assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
     raw_await_end(w->f.loop, &w->peer);
-    while (!view(&w->f).resting)
+    while (!view(&w->f).suspended)
         loop_turn(w->f.loop, RAW_TURN_MS);
     assert_int_equal(stats(w)->probes, POOL_COUNTER_FAILURES_MAX);
 }
@@ -313,7 +314,7 @@ static void a_connection_that_does_not_come_about_is_given_up_in_time(void **sta
         check_unreachable(&a, POOL_COUNTER_TROUBLE_CONNECT_TIMEOUT);
         assert_int_equal(view(&w->f).connections, 0);
     }
-    assert_true(view(&w->f).resting);
+    assert_true(view(&w->f).suspended);
     for (size_t i = 0; i < ARRAY_LEN(fds); ++i)
         close(fds[i]);
 }

@@ -225,7 +225,7 @@ static void a_wait_ends_at_its_own_time_within_the_second(void **state)
     assert_true(b.order < a.order);
     /* Both have left: their connections end when the daemon has shown that it lives. */
     await_connections(f, 1);
-    assert_int_equal(pool_counter_client_stats(f->client)->rests, 0);
+    assert_int_equal(pool_counter_client_stats(f->client)->suspensions, 0);
     release(&holder);
     await_idle(f, 1);
 }
@@ -353,17 +353,17 @@ static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void *
         assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_CONNECT);
     }
     assert_int_equal(ask(f, &a, &waiting), COUNTER_UNREACHABLE);
-    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_RESTING);
-    assert_true(view(f).resting);
+    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_SUSPENDED);
+    assert_true(view(f).suspended);
     assert_int_equal(pool_counter_client_stats(f->client)->opened, POOL_COUNTER_FAILURES_MAX);
-    assert_int_equal(pool_counter_client_stats(f->client)->rests, 1);
+    assert_int_equal(pool_counter_client_stats(f->client)->suspensions, 1);
     poolcounterd_restart(&w->daemon);
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
     while (ask(f, &a, &waiting) != COUNTER_LOCKED) {
-        assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_RESTING);
+        assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_SUSPENDED);
         assert_true(clock_mono_us() < deadline_us);
     }
-    assert_false(view(f).resting);
+    assert_false(view(f).suspended);
     release(&a);
 }
 
@@ -386,7 +386,7 @@ static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues(
     /* It may have been waiting there when the others' silence was noticed. */
     if (a.call.why == POOL_COUNTER_TROUBLE_SILENT)
         assert_int_equal(ask(f, &a, &brief), COUNTER_UNREACHABLE);
-    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_RESTING);
+    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_SUSPENDED);
     kill(w->daemon.pid, SIGCONT);
     while (ask(f, &a, &waiting) != COUNTER_LOCKED) {
         assert_int_equal(a.result, COUNTER_UNREACHABLE);

@@ -1,4 +1,4 @@
-foreach(noun pool_counter_client pool_counter_client_fault pool_counter_client_rest pool_counter_client_thread pool_counter_health pool_counter_line
+foreach(noun pool_counter_client pool_counter_client_fault pool_counter_client_suspend pool_counter_client_thread pool_counter_health pool_counter_line
     counter_model pool_counter_reply counter_type hash_ring rate)
   rlb_unit_test(counters/${noun} LINK rlb::counters)
 endforeach()

@@ -45,7 +45,7 @@ static void pass_time(struct fixture *f, uint64_t ms)
                    &(struct until){.loop = f->loop, .ms = loop_now_ms(f->loop) + ms});
 }
 
-static void idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_over(void **state)
+static void idle_connection_is_served_after_a_pause_and_ended_when_its_time_is_over(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
@@ -66,7 +66,7 @@ static void idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_ov
     fixture_await_connections(f, 0);
 }
 
-static void resting_connection_is_ended_by_a_drain(void **state)
+static void idle_connection_is_ended_by_a_drain(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
@@ -662,8 +662,8 @@ int main(void)
         TEST(vanished_clients_are_given_up_but_not_before_send_timeout),
         TEST(head_that_does_not_come_is_cut_off),
         TEST(head_that_trickles_is_cut_off),
-        TEST(idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_over),
-        TEST(resting_connection_is_ended_by_a_drain),
+        TEST(idle_connection_is_served_after_a_pause_and_ended_when_its_time_is_over),
+        TEST(idle_connection_is_ended_by_a_drain),
         TEST(body_that_does_not_come_is_cut_off),
         TEST(idle_connection_is_closed),
         TEST(connection_with_a_request_is_not_idle),

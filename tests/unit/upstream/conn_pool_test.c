@@ -23,7 +23,7 @@ static void checkout_takes_the_latest_idle_connection_first(void **state)
     gone(a);
 }
 
-static void a_connection_given_back_rests_until_its_loop_has_waited(void **state)
+static void a_returned_connection_is_checked_until_its_loop_has_waited(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *first = opened(f, 0);
@@ -36,14 +36,14 @@ static void a_connection_given_back_rests_until_its_loop_has_waited(void **state
     give_back(f, second);
     assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
     assert_ptr_equal(a->w.conn, &first->pooled);
-    /* Where no other is to be had it need not rest. */
+    /* Where no other is available it is used at once. */
     assert_int_equal(ask(f, 0, &any, b), CONN_REUSED);
     assert_ptr_equal(b->w.conn, &second->pooled);
     give_back(f, second);
     give_back(f, first);
     turn(f, 0);
     assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
-    assert_ptr_equal(a->w.conn, &first->pooled); /* the latest, once both have rested */
+    assert_ptr_equal(a->w.conn, &first->pooled); /* the latest, once a wait has seen both */
     give_back(f, first);
     gone(a);
     gone(b);
@@ -455,7 +455,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(checkout_takes_the_latest_idle_connection_first),
-        TEST(a_connection_given_back_rests_until_its_loop_has_waited),
+        TEST(a_returned_connection_is_checked_until_its_loop_has_waited),
         TEST(a_parked_connection_is_taken_by_one_that_finds_the_others_too_old),
         TEST(a_checkout_that_must_be_sure_checks_the_connection_itself),
         TEST(checkout_closes_dead_connections_in_transit),

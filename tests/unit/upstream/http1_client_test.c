@@ -582,7 +582,7 @@ static void worker_that_does_not_take_the_request_times_out(void **state)
     free(body);
 }
 
-static void time_rests_while_paused(void **state)
+static void time_stops_while_paused(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
@@ -638,7 +638,7 @@ int main(void)
         TEST(silence_before_the_first_byte_times_out),
         TEST(silence_within_a_body_times_out),
         TEST(worker_that_does_not_take_the_request_times_out),
-        TEST(time_rests_while_paused),
+        TEST(time_stops_while_paused),
     };
 
     return cmocka_run_group_tests_name("http1_client", tests, NULL, NULL);

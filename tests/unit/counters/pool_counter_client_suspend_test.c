@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* ---- rest ---- */
+/* ---- suspension ---- */
 
 /* The probe at the end of a rest, which no call asks for. */
 static void accept_probe(struct world *w)
@@ -18,25 +18,25 @@ static void accept_probe(struct world *w)
 
 static bool is_well(void *context)
 {
-    return !view(context).resting;
+    return !view(context).suspended;
 }
 
-static void a_server_that_rested_is_probed_before_any_call_is_sent(void **state)
+static void a_suspended_server_is_probed_before_any_call_is_sent(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
 
     for (unsigned i = 0; i < POOL_COUNTER_FAILURES_MAX; ++i)
         assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
-    assert_true(view(&w->f).resting);
+    assert_true(view(&w->f).suspended);
     for (unsigned round = 0; round < 2; ++round) {
         accept_probe(w);
         acquire(&w->f, &a, &waiting);
-        check_unreachable(&a, POOL_COUNTER_TROUBLE_RESTING);
+        check_unreachable(&a, POOL_COUNTER_TROUBLE_SUSPENDED);
         if (round == 0) {
             say(w, "LOCKED\n");
             raw_await_end(w->f.loop, &w->peer);
-            assert_int_equal(stats(w)->rests, 2);
+            assert_int_equal(stats(w)->suspensions, 2);
         }
     }
     say(w, "uptime: 0 days, 0h 0m 1s\n");
@@ -169,7 +169,7 @@ static void a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes(voi
     allow_descriptors(false);
     raw_turn_until(w->f.loop, was_probed, w);
     allow_descriptors(true);
-    assert_int_equal(stats(w)->rests, 1); /* it is not the server's fault */
+    assert_int_equal(stats(w)->suspensions, 1); /* it is not the server's fault */
     accept_probe(w);
 }
 
@@ -211,9 +211,9 @@ static void a_daemon_that_does_not_end_a_wait_is_known_as_silent(void **state)
         acquire(&w->f, &a[i], &second);
     for (size_t i = 0; i < ARRAY_LEN(a); ++i)
         assert_int_equal(await_answer(&a[i]), COUNTER_TIMEOUT);
-    assert_false(view(&w->f).resting);
+    assert_false(view(&w->f).suspended);
     await_connections(&w->f, 0);
-    assert_true(view(&w->f).resting);
+    assert_true(view(&w->f).suspended);
 }
 
 /* ---- unix sockets ---- */
@@ -242,7 +242,7 @@ static void a_daemon_may_listen_on_a_unix_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_server_that_rested_is_probed_before_any_call_is_sent),
+        CASE(a_suspended_server_is_probed_before_any_call_is_sent),
         CASE(connections_of_a_server_that_goes_are_closed_when_they_are_free),
         CASE(a_kept_connection_ends_with_its_server),
         CASE(a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes),
