@@ -80,7 +80,7 @@ def measure(options, loops, close, directory, upstream):
     by_kernel = [one['accepted'] for one in now]
     served = [one['accepted'] - one['given'] + one['taken'] for one in now]
     print('| %d | %s | %s | %s | %s | %.1f %% |' % (
-        loops, 'new connection each' if close else 'kept', spread(by_kernel), spread(served), spread([one['requests'] for one in now]),
+        loops, 'new connection each' if close else 'keep-alive', spread(by_kernel), spread(served), spread([one['requests'] for one in now]),
         100 * sum(one['given'] for one in now) / sum(by_kernel)), flush=True)
 
 

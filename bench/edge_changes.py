@@ -76,8 +76,8 @@ class Clients:
         host, _, port = address.rpartition(':')
         return await asyncio.open_connection(host, int(port), ssl=self.context if address == self.tls else None)
 
-    async def _converse(self, address, head, body, kept):
-        reader, writer = self.idle[address].pop() if kept and self.idle[address] else await self._connect(address)
+    async def _converse(self, address, head, body, keep_alive):
+        reader, writer = self.idle[address].pop() if keep_alive and self.idle[address] else await self._connect(address)
         good = False
         try:
             writer.write(head + body)
@@ -85,7 +85,7 @@ class Clients:
             lines = top.lower().split(b'\r\n')
             length = next(int(x.split(b':')[1]) for x in lines if x.startswith(b'content-length:'))
             await reader.readexactly(length)
-            good = kept and b'connection: close' not in lines
+            good = keep_alive and b'connection: close' not in lines
             return int(top.split(b' ', 2)[1])
         finally:
             if good:
@@ -93,14 +93,14 @@ class Clients:
             else:
                 writer.close()
 
-    async def ask(self, due, address, host, once, kept):
+    async def ask(self, due, address, host, once, keep_alive):
         body = b'x' * 100 if once else b''
         head = ('%s / HTTP/1.1\r\nHost: %s\r\n%s%s\r\n' % (
             'POST' if once else 'GET', host, 'Content-Length: 100\r\nX-Once: %s\r\n' % once if once else '',
-            '' if kept else 'Connection: close\r\n')).encode()
-        what = (address == self.tls, bool(once), kept, host)
+            '' if keep_alive else 'Connection: close\r\n')).encode()
+        what = (address == self.tls, bool(once), keep_alive, host)
         try:
-            status = await asyncio.wait_for(self._converse(address, head, body, kept), PATIENCE_S)
+            status = await asyncio.wait_for(self._converse(address, head, body, keep_alive), PATIENCE_S)
         except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as e:
             status = type(e).__name__
         self.answers.append(Answer(status, time.monotonic() - due, what))
@@ -117,10 +117,10 @@ async def come(clients, rate, agent_share, until):
         due += rng.expovariate(rate)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         n += 1
-        kept = rng.random() < 0.9
-        address = clients.tls if kept and rng.random() < 0.2 else clients.plain
+        keep_alive = rng.random() < 0.9
+        address = clients.tls if keep_alive and rng.random() < 0.2 else clients.plain
         host = 'app.example' if rng.random() < agent_share else 'site%d.example' % rng.randrange(100)
-        t = asyncio.create_task(clients.ask(due, address, host, 'n%d' % n if rng.random() < 0.5 else '', kept))
+        t = asyncio.create_task(clients.ask(due, address, host, 'n%d' % n if rng.random() < 0.5 else '', keep_alive))
         tasks.add(t)
         t.add_done_callback(tasks.discard)
     while tasks:
@@ -194,7 +194,7 @@ def report(answers, seen, site, args):
         str(len(answers)), number(len(answers) / args.seconds), changes, str(sum(bad.values())), str(twice),
         number(percentile_ms(answers, 50)), number(percentile_ms(answers, 99))]])
     for (status, what), n in bad.most_common(10):
-        print('%6d  %s  tls, POST, kept, host: %s' % (n, status, what))
+        print('%6d  %s  tls, POST, keep-alive, host: %s' % (n, status, what))
     if args.json:
         with open(args.json, 'w') as f:
             json.dump({'requests': len(answers), 'changes': dict(site.done), 'failed': sum(bad.values()), 'twice': twice}, f)

@@ -220,8 +220,8 @@ bool pool_get_at(struct pool *p, struct worker *w, uint64_t now_us, struct pool_
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released);
 /* The same, but returns the worker and passes the pick's reference to the caller. */
-struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
-                             struct list *released) must_check;
+struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
+                               const struct pool_served *how, struct list *released) must_check;
 /* Removes the waiter from the queue, or returns its turn. No effect if the waiter is idle. Returns
  * false if it had been released: the caller that received it in a RELEASED list may still have to
  * deliver the wake-up, before which it must not be freed. */

@@ -573,7 +573,7 @@ static void on_tree_zookeeper_connected(void *context, int64_t id)
         ++t->counts.sessions;
     t->id = id;
     log_info(NULL, "tree-connected", "hosts=%s path=%s session=%s", t->hosts,
-             tree_path_shown(t->top), same ? "kept" : "new");
+             tree_path_shown(t->top), same ? "continued" : "new");
     zk_reads_begin(t);
     zk_entries_connected(t, same);
     zk_ops_connected(t);

@@ -138,7 +138,7 @@ void exchange_release_place(struct exchange *x)
         member_probed(x->member, false);
     x->member = NULL;
     x->served.now_us = loop_now_us(x->home->loop);
-    x->last = pool_put_kept(x->app->pool, &x->pick, &x->served, &released);
+    x->last = pool_put_worker(x->app->pool, &x->pick, &x->served, &released);
     route_wait_wake(&released);
 }
 

@@ -563,7 +563,7 @@ def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, statu
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
 
 
-def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
+def test_an_idle_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
     """The process closes the connection when the next request arrives. It is unknown whether the process has read that request."""
     def script(c):
         if c.read_request():
@@ -578,7 +578,7 @@ def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_pos
     r = agent.get('/order', method='POST', body=b'x')
     assert (r.status, r['Resumelb-Failed'], r['Resumelb-Unprocessed']) == (502, '1', None)
     line = agent.process.wait_logged('process-request-failed')[-1]
-    assert 'response_begun=no repeatable=no connection=kept' in line
+    assert 'response_begun=no repeatable=no connection=reused' in line
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
     # on a new connection the request would not have failed
     agent.write_node({'unsafe_reuse_idle': '0s'})

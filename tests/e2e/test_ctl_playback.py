@@ -76,7 +76,7 @@ def test_errors_are_counted_and_reported(world, tmp_path):
     assert '10 without an answer: connection refused' in nobody
 
 
-def test_a_server_that_ends_kept_connections_is_asked_again(world, tmp_path):
+def test_a_server_that_ends_idle_connections_is_asked_again(world, tmp_path):
     def one_each(c):
         c.answer_after = c.read_request()
         c.answer(b'ok')

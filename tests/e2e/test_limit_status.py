@@ -202,7 +202,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         app.let_all_go()
         all_ok(asked)
         wait_until(lambda: [figures(lb)[k] for k in ('held', 'waiting', 'acquired')] == [0, 0, 2], 'both to be over')
-        wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'a kept one')
+        wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'an idle one')
         assert figures(lb)['waited_s'] > 0
         server = 'application="default",server="%s"' % d.address
         assert metrics(lb)['pool_counter_server_idle', server] >= 1

@@ -93,7 +93,7 @@ def test_posts_are_never_executed_twice_by_us(world):
     assert len(executed) == len(set(executed)) == 12
 
 
-def test_a_kept_connection_that_proves_dead_costs_a_get_nothing(world):
+def test_an_idle_connection_that_proves_dead_costs_a_get_nothing(world):
     """The worker closes the idle connection when the next request arrives on it."""
     def script(c):
         assert c.read_request()
@@ -139,7 +139,7 @@ def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, retri
     assert (stats['retries'], stats['retries_fresh']) == (as_retries, 5 - as_retries)
 
 
-def test_left_over_bytes_of_a_kept_connection_send_a_get_to_another_worker_if_there_is_one(world):
+def test_left_over_bytes_of_an_idle_connection_send_a_get_to_another_worker_if_there_is_one(world):
     workers = [world.scripted(crossing(STRAY)) for _ in range(2)]
     lb = world.resumelb(static(*[w.address for w in workers], retry_budget=1), threads=1)
     for i in range(10):
@@ -180,7 +180,7 @@ def test_a_response_that_is_bad_on_a_new_connection_too_is_not_asked_for_again(w
     assert len(w.requests) == repeated
 
 
-def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on_fresh_connections_only(world):
+def test_a_worker_that_closed_an_idle_connection_on_a_request_gets_unsafe_ones_on_fresh_connections_only(world):
     def script(c):
         if c.read_request():
             c.answer(b'%d' % c.number)
@@ -222,7 +222,7 @@ def test_no_unsafe_request_is_sent_on_a_connection_that_was_closed_after_its_res
     assert len(w.connections) == len(w.requests) == 60
 
 
-def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(world):
+def test_an_unsafe_request_goes_out_on_a_connection_idle_too_long_never(world):
     def script(c):
         while True:
             got = c.read_request()

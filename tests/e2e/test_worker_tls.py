@@ -70,7 +70,7 @@ def test_the_next_connection_resumes_the_session_of_the_last(world, pki, version
 
 
 @pytest.mark.parametrize('version', VERSIONS)
-def test_a_kept_connection_with_session_tickets_on_it_is_used_again(world, pki, version):
+def test_an_idle_connection_with_session_tickets_on_it_is_used_again(world, pki, version):
     seen = []
     w = tls_server(world, pki.worker, version=version, seen=seen)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, threads='1', unsafe_reuse_idle='60s')
@@ -82,7 +82,7 @@ def test_a_kept_connection_with_session_tickets_on_it_is_used_again(world, pki, 
     assert (stats(lb)['connections_reused'], stats(lb)['retries_fresh']) == (9, 0)
 
 
-def test_a_post_never_goes_out_on_a_kept_connection_that_its_worker_has_closed(world, pki):
+def test_a_post_never_goes_out_on_an_idle_connection_that_its_worker_has_closed(world, pki):
     over = threading.Semaphore(0)
 
     def answer(c, head, body):

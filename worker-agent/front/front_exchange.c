@@ -435,7 +435,7 @@ static void log_request_failure(struct exchange *x, enum err e)
     const char *reason = http1_failure_text(x->conn, e);
     const char *begun = http1_any_received(x->conn) ? "yes" : "no";
     const char *repeatable = x->safe ? "yes" : "no";
-    const char *connection = x->reused ? "kept" : "new";
+    const char *connection = x->reused ? "reused" : "new";
 
     if (e == ERR_TIMEOUT)
         log_warn(subject_of(x), "process-request-failed",

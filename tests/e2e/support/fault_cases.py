@@ -37,11 +37,11 @@ class Faulty:
             with self.lock:
                 tries = self.tries.setdefault(mark, [])
                 tries.append((n, c.number, before))
-            # A fault "kept ..." occurs only on reused connections, any other on the first attempt. Faults that close a reused
+            # A fault "reused ..." occurs only on reused connections, any other on the first attempt. Faults that close a reused
             # connection occur on every reused connection.
-            kept, fault = fault.startswith('kept '), fault.removeprefix('kept ')
-            first = all(t[2] == 0 for t in tries[:-1]) if kept else len(tries) == 1
-            fails = (first or fault in ('resets', 'closes') and kept) and (before > 0 or not kept)
+            reused, fault = fault.startswith('reused '), fault.removeprefix('reused ')
+            first = all(t[2] == 0 for t in tries[:-1]) if reused else len(tries) == 1
+            fails = (first or fault in ('resets', 'closes') and reused) and (before > 0 or not reused)
             if fault and fails:
                 self.fail(c, fault, request[0].startswith(b'HEAD'))
                 if fault not in REFUSALS:
@@ -68,7 +68,7 @@ class Faulty:
 
 def expected(method, fault):
     """The correct results: {status: maximum number of attempts}."""
-    plain = fault.removeprefix('kept ')
+    plain = fault.removeprefix('reused ')
     if plain in ANSWERS:
         return {ANSWERS[plain][0]: 1}
     if plain == SILENT:
@@ -96,7 +96,7 @@ def judge(faulty, address, method, fault, number):
     right = expected(method, fault)
     # The request may not have used an idle connection; then nothing failed. With the short time-out of the silent worker any
     # response may be late.
-    if fault.startswith('kept ') and not any(t[2] for t in tries):
+    if fault.startswith('reused ') and not any(t[2] for t in tries):
         right = {200: 1} | ({504: 1} if fault.endswith(SILENT) else {})
     if status not in right or len(tries) > right[status]:
         return ['%d, sent %d times: %s' % (status, len(tries), tries)]
@@ -115,10 +115,10 @@ def run_faults(faulty, patient, hasty=None):
     for fault in FAULTS:
         address = hasty or patient if fault == SILENT else patient
         for method in METHODS:
-            for kept in (False, True):
-                if kept:
+            for reused in (False, True):
+                if reused:
                     for _ in range(4):      # each worker then has an idle connection
                         ask(address, 'GET', '/warm')
-                name = 'kept ' + fault if kept else fault
+                name = 'reused ' + fault if reused else fault
                 results.append((method, name, judge(faulty, address, method, name, len(results))))
     return results

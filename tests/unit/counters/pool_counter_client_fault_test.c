@@ -337,7 +337,7 @@ static void a_connection_whose_asker_leaves_is_kept_for_the_next(void **state)
     raw_await_end(w->f.loop, &w->peer);
 }
 
-/* ---- kept connections ---- */
+/* ---- idle connections ---- */
 
 /* Returns when the other end's kernel has acknowledged the end. */
 static void end_unseen(struct raw_peer *p)
@@ -353,7 +353,7 @@ static void end_unseen(struct raw_peer *p)
     }
 }
 
-static void a_kept_connection_that_ends_or_speaks_is_not_used(void **state)
+static void an_idle_connection_that_ends_or_speaks_is_not_used(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -373,7 +373,7 @@ static void a_kept_connection_that_ends_or_speaks_is_not_used(void **state)
     assert_int_equal(stats(w)->lost, 0);
 }
 
-static void a_kept_connection_that_ends_without_answer_is_tried_once_again(void **state)
+static void an_idle_connection_that_ends_without_answer_is_tried_once_again(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -402,7 +402,7 @@ static void a_kept_connection_that_ends_without_answer_is_tried_once_again(void 
     assert_int_equal(stats(w)->opened, 3);
 }
 
-static void a_kept_connection_that_ends_within_an_answer_is_not_tried_again(void **state)
+static void an_idle_connection_that_ends_within_an_answer_is_not_tried_again(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -478,9 +478,9 @@ int main(void)
         CASE(a_release_without_answer_ends_its_connection),
         CASE(a_connection_that_does_not_come_about_is_given_up_in_time),
         CASE(a_connection_whose_asker_leaves_is_kept_for_the_next),
-        CASE(a_kept_connection_that_ends_or_speaks_is_not_used),
-        CASE(a_kept_connection_that_ends_without_answer_is_tried_once_again),
-        CASE(a_kept_connection_that_ends_within_an_answer_is_not_tried_again),
+        CASE(an_idle_connection_that_ends_or_speaks_is_not_used),
+        CASE(an_idle_connection_that_ends_without_answer_is_tried_once_again),
+        CASE(an_idle_connection_that_ends_within_an_answer_is_not_tried_again),
         CASE(a_repeated_call_gets_no_more_time),
         CASE(a_lock_whose_connection_ends_or_speaks_is_lost),
     };

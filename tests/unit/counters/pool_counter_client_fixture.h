@@ -130,7 +130,7 @@ static inline bool has_idle(void *context)
     return view(w->f).idle == w->n;
 }
 
-/* Until N connections to the first server are kept. */
+/* Until N connections to the first server are idle. */
 static inline void await_idle(struct fixture *f, unsigned n)
 {
     raw_turn_until(f->loop, has_idle, &(struct wait_for){f, n});

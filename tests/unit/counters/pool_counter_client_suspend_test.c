@@ -73,7 +73,7 @@ static void connections_of_a_server_that_goes_are_closed_when_they_are_free(void
     raw_fini(&holder);
 }
 
-static void a_kept_connection_ends_with_its_server(void **state)
+static void an_idle_connection_ends_with_its_server(void **state)
 {
     struct world *w = *state;
 
@@ -244,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_suspended_server_is_probed_before_any_call_is_sent),
         CASE(connections_of_a_server_that_goes_are_closed_when_they_are_free),
-        CASE(a_kept_connection_ends_with_its_server),
+        CASE(an_idle_connection_ends_with_its_server),
         CASE(a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes),
         CASE(the_last_answer_may_be_the_end_of_everything),
         CASE(a_call_that_leaves_before_the_loop_turns_receives_nothing),

@@ -94,7 +94,7 @@ static void await_queue(struct fixture *f, uint32_t count)
 
 /* ---- the ordinary ---- */
 
-static void a_lock_is_had_and_its_connection_kept_for_the_next(void **state)
+static void a_lock_is_had_and_its_connection_idle_for_the_next(void **state)
 {
     struct fixture *f = *state;
     struct asker a = {0};
@@ -324,7 +324,7 @@ static void a_waiting_call_is_notified_when_the_daemon_exits(void **state)
     leave(&holder);
 }
 
-static void kept_connections_do_not_outlive_their_daemon(void **state)
+static void idle_connections_do_not_outlive_their_daemon(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -423,7 +423,7 @@ static void a_call_that_finds_all_connections_taken_learns_so(void **state)
     release(&late);
 }
 
-static void more_connections_than_are_kept_are_closed(void **state)
+static void idle_connections_over_the_limit_are_closed(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -443,7 +443,7 @@ static void more_connections_than_are_kept_are_closed(void **state)
     assert_int_equal(view(f).idle, 3);
 }
 
-static void a_kept_connection_is_closed_when_none_wants_it(void **state)
+static void an_idle_connection_is_closed_when_none_wants_it(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -542,7 +542,7 @@ static void names_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_lock_is_had_and_its_connection_kept_for_the_next),
+        CASE(a_lock_is_had_and_its_connection_idle_for_the_next),
         CASE(the_second_asker_waits_for_the_first_one_to_release),
         CASE(a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once),
         CASE(a_release_notifies_calls_that_take_any_result),
@@ -553,12 +553,12 @@ int main(void)
         CASE(keys_of_any_bytes_are_different_keys),
         CASE(a_lock_is_lost_with_its_daemon_and_its_release_does_nothing),
         CASE(a_waiting_call_is_notified_when_the_daemon_exits),
-        CASE(kept_connections_do_not_outlive_their_daemon),
+        CASE(idle_connections_do_not_outlive_their_daemon),
         CASE(a_server_that_refuses_is_left_alone_and_found_when_it_is_back),
         CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues),
         CASE(a_call_that_finds_all_connections_taken_learns_so),
-        CASE(more_connections_than_are_kept_are_closed),
-        CASE(a_kept_connection_is_closed_when_none_wants_it),
+        CASE(idle_connections_over_the_limit_are_closed),
+        CASE(an_idle_connection_is_closed_when_none_wants_it),
         CASE(a_lock_stays_when_its_server_goes),
         CASE(a_server_that_stays_keeps_its_connections),
         cmocka_unit_test(names_are_checked),

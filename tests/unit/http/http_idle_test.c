@@ -360,7 +360,7 @@ static void answer_and_retire(struct fixture *f, struct call *call)
     f->answer = answer_hello;
 }
 
-static void connection_kept_just_before_the_server_retired_is_answered_once_more(void **state)
+static void connection_idle_just_before_the_server_retired_is_answered_once_more(void **state)
 {
     struct fixture *f = *state;
 
@@ -504,7 +504,7 @@ int main(void)
         IDLE(new_limits_hold_for_those_that_are_idle),
         IDLE(drain_ends_it),
         IDLE(one_more_answer_of_a_server_that_retires_states_close),
-        IDLE(connection_kept_just_before_the_server_retired_is_answered_once_more),
+        IDLE(connection_idle_just_before_the_server_retired_is_answered_once_more),
         IDLE(request_that_races_with_the_drain_is_answered),
         IDLE(cut_ends_it),
         IDLE(many_are_idle_and_all_served_again),
