@@ -173,7 +173,7 @@ static bool accept_one(struct server *s, struct listener *l)
         } else if (client_create(s, fd, source) != NULL) {
             return true;
         }
-        stat_add(s->cell, STAT_connections_refused, 1);
+        stat_add(s->cell, STAT_connections_rejected, 1);
         address_counts_remove(s->sources, &source);
         return true;
     }

@@ -135,7 +135,7 @@ struct pool_pick {
     /*
      * Numbers behind the decision (policy resume; else 0). SKIPPED skilled workers had a mean
      * backlog of more than MAX_BACKLOG above MIN_BACKLOG, or had just rejected a request
-     * (WORKER_REFUSAL_MS); including those above only with others' requests, if they would have
+     * (WORKER_REJECTION_MS); including those above only with others' requests, if they would have
      * been picked.
      */
     double max_backlog, min_backlog;

@@ -77,7 +77,7 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
 
 void worker_declined(struct worker *w, uint64_t now_ms)
 {
-    atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REFUSAL_MS, memory_order_relaxed);
+    atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REJECTION_MS, memory_order_relaxed);
 }
 
 void worker_answered(struct worker *w)

@@ -18,7 +18,7 @@ enum {
     /* How long a worker that has rejected a request is spared unless it answers one. A stuck worker
      * thus rejects only a few requests in that time instead of each; a worker that has capacity
      * again (because requests of another load balancer were served) is idle no longer than this. */
-    WORKER_REFUSAL_MS = 250,
+    WORKER_REJECTION_MS = 250,
 };
 
 struct worker;
@@ -46,8 +46,9 @@ void worker_unref(struct worker *w);
  */
 void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
 
-/* W has rejected a request before it received any byte. Until it answers one, or WORKER_REFUSAL_MS,
- * it is picked only if all others are excluded or have rejected one. Any loop; acquires no lock. */
+/* W has rejected a request before it received any byte. Until it answers one, or
+ * WORKER_REJECTION_MS, it is picked only if all others are excluded or have rejected one. Any loop;
+ * acquires no lock. */
 void worker_declined(struct worker *w, uint64_t now_ms);
 /* W has answered a request, so it accepts requests. Any loop; acquires no lock. */
 void worker_answered(struct worker *w);

@@ -137,7 +137,7 @@ void http1_fini(struct http_conn *c)
     c->partial = NULL;
 }
 
-/* ---- refusing ---- */
+/* ---- rejecting ---- */
 
 void http1_put_answer(const struct http_conn *c, int status, const char *why, bool is_head,
                       struct text *out)
@@ -162,7 +162,7 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
     req->authority = facts->host;
 }
 
-/* Refuse the request that is incomplete: in its head, or in its body. */
+/* Reject the request that is incomplete: in its head, or in its body. */
 static void http1_reject(struct http_conn *c, enum request_fault f)
 {
     struct http1_stream *x = c->http1;
@@ -254,7 +254,7 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
 
 /* ---- the body ---- */
 
-/* F: why the request is refused; WHOLE: it is complete, and handed over. C may be closed. True:
+/* F: why the request is rejected; WHOLE: it is complete, and handed over. C may be closed. True:
  * more is to be read. */
 static bool advance_request(struct http_conn *c, enum request_fault f, bool whole)
 {

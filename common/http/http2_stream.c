@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests over HTTP/2: from a decoded head, and DATA, to struct http_request; and how a stream is
- * refused or reset.
+ * rejected or reset.
  *
  * What violates the protocol is reset; what HTTP/1 would answer with a status is answered with the
  * same one. If this side ends a stream before the client does, further frames of it can be in
@@ -108,7 +108,7 @@ struct http2_side *http2_on_side(void *owner, uint32_t id)
     return find_discarded(h2, id) != NULL ? &discarded : NULL;
 }
 
-/* ---- resets and refusals ---- */
+/* ---- resets and rejections ---- */
 
 /* Its request or response is incomplete: S is freed. Calls http_reply_lost(). */
 static void reset_stream(struct http2_stream *s, enum http2_error code)
@@ -119,9 +119,9 @@ static void reset_stream(struct http2_stream *s, enum http2_error code)
 }
 
 /* Too many end the connection. */
-static enum request_fault count_refused(struct http2_server *h2)
+static enum request_fault count_rejected(struct http2_server *h2)
 {
-    return ++h2->conn->refused > HTTP2_REFUSED_MAX ? FAULT_FRAMES_RESETS : FAULT_NONE;
+    return ++h2->conn->rejected > HTTP2_REJECTED_MAX ? FAULT_FRAMES_RESETS : FAULT_NONE;
 }
 
 /* S, which has not been handed over, is answered with the status of F. */
@@ -142,7 +142,7 @@ static cold_ enum request_fault stream_reject(struct http2_stream *s, enum reque
     struct http2_server *h2 = s->h2;
 
     answer_fault(s, f);
-    return f != FAULT_BODY_NO_ROOM ? count_refused(h2) : FAULT_NONE;
+    return f != FAULT_BODY_NO_ROOM ? count_rejected(h2) : FAULT_NONE;
 }
 
 static struct fair_owner body_owner(struct body_sink *b)
@@ -185,7 +185,7 @@ enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_sid
         h2->last_id = id;
         add_discarded(h2, id, &head->side);
     }
-    return count_refused(h2);
+    return count_rejected(h2);
 }
 
 enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
@@ -215,7 +215,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
         http_server_rejected(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
     reset_stream(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
-        return count_refused(h2);
+        return count_rejected(h2);
     h2->conn->abandoned = abandoned;
     http2_count_abandoned(h2);
     return FAULT_NONE;

@@ -3,7 +3,7 @@
  * Internals of HTTP/2, included by its three files only:
  *
  *     http2_server.c  the connection: reading, SETTINGS, limits, phases, GOAWAY, its end
- *     http2_stream.c  requests: heads, bodies, refusals, resets
+ *     http2_stream.c  requests: heads, bodies, rejections, resets
  *     http2_output.c  all that is sent: heads, DATA by windows and priorities, control frames
  *
  * A stream exists from its head until its response has been taken by the transport, or until it is
@@ -31,7 +31,7 @@ enum {
     HTTP2_UNREAD_MAX = 256 * 1024,
     HTTP2_BUCKETS = 16,
     HTTP2_RESETS_STORED = 128,
-    HTTP2_REFUSED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
+    HTTP2_REJECTED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
     HTTP2_FEW_PIECES = 4,
     HTTP2_STREAM_ROOM = 2048,
 };

@@ -248,7 +248,7 @@ static bool conn_admit(struct http_conn *c)
         return true;
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
-    http_server_count(&c->server->counts.refused[FAULT_ADDRESS_CONNECTIONS]);
+    http_server_count(&c->server->counts.rejected[FAULT_ADDRESS_CONNECTIONS]);
     if (address_counts_should_log(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",

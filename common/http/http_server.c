@@ -33,10 +33,10 @@ void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
                           const struct http_request *req)
 {
     struct http_server *s = c->server;
-    struct http_refusal r = {.conn = c, .fault = f, .status = status};
+    struct http_rejection r = {.conn = c, .fault = f, .status = status};
 
-    http_server_count(&s->counts.refused[f]);
-    if (s->options.on_refused == NULL)
+    http_server_count(&s->counts.rejected[f]);
+    if (s->options.on_rejected == NULL)
         return;
     if (req != NULL) {
         r.version = req->version;
@@ -46,7 +46,7 @@ void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
     } else if (c->state == CONN_HTTP2) {
         r.version = 0x200;
     }
-    s->options.on_refused(s->options.context, &r);
+    s->options.on_rejected(s->options.context, &r);
 }
 
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out)

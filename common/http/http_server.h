@@ -29,8 +29,8 @@ struct http_connections {
     _Atomic unsigned waiting; /* servers that do not accept, as the limit is reached */
 };
 
-/* A request, or a connection, refused by the server itself. Borrowed for the call. */
-struct http_refusal {
+/* A request, or a connection, rejected by the server itself. Borrowed for the call. */
+struct http_rejection {
     struct http_conn *conn;
     enum request_fault fault;
     int status;  /* as sent; 0: none. 400, not sent, for BODY_BROKEN_OFF of HTTP/1 */
@@ -92,7 +92,7 @@ struct http_server_options {
      */
     bool (*declines)(void *context, const struct http_request *req, struct http_conn *conn);
     /* One that has not; it has been counted and is being answered. May be NULL. */
-    void (*on_refused)(void *context, const struct http_refusal *r);
+    void (*on_rejected)(void *context, const struct http_rejection *r);
     void *context;
 };
 
@@ -157,7 +157,7 @@ struct http_server_counts {
     uint64_t tls12, tls13;  /* handshakes finished, by version */
     uint64_t tls_resumed;   /* of those: with a session of before */
     uint64_t tls_failed[TLS_FAILURES]; /* handshakes not finished, by reason */
-    uint64_t refused[FAULT_COUNT];     /* requests refused before the handler, by reason */
+    uint64_t rejected[FAULT_COUNT];    /* requests rejected before the handler, by reason */
 };
 /* Any thread. */
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);

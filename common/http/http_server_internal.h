@@ -26,7 +26,7 @@
 enum {
     REQUEST_FIELDS_MAX = 100, /* header fields, whatever max_headers is */
     REQUEST_HEAD_MAX = 32768, /* bytes, if max_header_bytes is 0 */
-    /* How long a client that was refused may continue to send, and how much. */
+    /* How long a client that was rejected may continue to send, and how much. */
     LINGER_MS = 5000,
     LINGER_BYTES = 8 << 20,
     READ_ROOM_BYTES = 256 * 1024,
@@ -88,7 +88,7 @@ enum conn_state {
     CONN_HANDSHAKE, /* TLS */
     CONN_HTTP1,
     CONN_HTTP2,
-    CONN_LINGER, /* refused: what still comes is discarded */
+    CONN_LINGER, /* rejected: what still comes is discarded */
     CONN_TUNNEL,
     CONN_CLOSED, /* memory is freed at the end of the turn */
 };
@@ -141,7 +141,7 @@ struct http_conn {
     struct text *proxied;          /* CONN_PROXIED only: of the header; else NULL */
     struct http_linger *linger;    /* CONN_LINGER only; else NULL */
     uint64_t abandoned;            /* requests that were given up before their response began */
-    unsigned refused;              /* requests over HTTP/2 that were refused */
+    unsigned rejected;             /* requests over HTTP/2 that were rejected */
     enum tls_failure tls_failure;  /* why the handshake failed, as far as is known */
     struct loop_deferred later;    /* reads what TLS has read ahead; if closed, frees C */
 };
@@ -153,8 +153,8 @@ static inline void http_server_count(uint64_t *count)
     __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 }
 void http_server_conn_closed(struct http_server *s);
-/* Count the refusal of C, or of REQ, if it is known, and report it to the user. STATUS: as sent, or
- * 0. */
+/* Count the rejection of C, or of REQ, if it is known, and report it to the user. STATUS: as sent,
+ * or 0. */
 void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
                           const struct http_request *req);
 /* Room of READ_ROOM_BYTES, valid until the next call for any connection. */
@@ -217,7 +217,7 @@ struct fair_owner http_conn_owner(const struct http_conn *c, const struct http_r
  * OUT: the kernel resets a connection that is closed with unread bytes.
  */
 void http_conn_linger(struct http_conn *c, struct text *out);
-/* Time has passed: close or refuse what is over its time. C may be closed. */
+/* Time has passed: close or reject what is over its time. C may be closed. */
 void http_conn_sweep(struct http_conn *c);
 /* The server no longer serves idle connections. */
 void http_conn_drain(struct http_conn *c);

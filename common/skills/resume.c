@@ -174,7 +174,7 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
             return resume_reject(why, ERR_SYNTAX, "skills", "a score that is not a number");
         if (!isfinite(score) || score < 0)
             return resume_reject(why, ERR_RANGE, "skills", "a score below 0");
-        /* Each class once: json_parse refuses duplicate names. */
+        /* Each class once: json_parse rejects duplicate names. */
         resume_push(out, cls, score);
     }
     return ERR_OK;

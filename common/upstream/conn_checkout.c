@@ -176,17 +176,17 @@ struct conn_waiter *conn_unpair(struct pooled_conn *c)
     return w;
 }
 
-static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e)
+static enum conn_result reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e)
 {
-    ++b->refused;
+    ++b->rejected;
     w->error = e;
-    return CONN_REFUSED;
+    return CONN_REJECTED;
 }
 
 void waiter_reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k)
 {
-    w->result = refuse_locked(b, w, e);
+    w->result = reject_locked(b, w, e);
     waiter_enter_locked(b, w, WAITER_READY, k);
 }
 
@@ -389,7 +389,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
                     uint64_t now_ms, struct conn_waiter *w, struct conn_work *k)
 {
     if (b->retired)
-        return refuse_locked(b, w, ERR_NO_WORKER);
+        return reject_locked(b, w, ERR_NO_WORKER);
     if (conn_has_room_locked(b))
         return grant_open_locked(b);
     struct pooled_conn *oldest = conn_oldest_of_locked(b, loop_index(own->loop));
@@ -401,7 +401,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     }
     struct pooled_conn *c = find_elsewhere_locked(b, own, o->fresh);
     if (c == NULL && b->nqueued >= b->settings.max_waiting)
-        return refuse_locked(b, w, ERR_QUEUE_FULL);
+        return reject_locked(b, w, ERR_QUEUE_FULL);
     ++b->waits;
     conn_backend_ref(b);
     w->queued = true;

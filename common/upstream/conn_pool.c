@@ -234,7 +234,7 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
     conn_unlock_and_do(b, &k);
 }
 
-/* The waiters that the connections of LIST were in transit to are refused. */
+/* The waiters that the connections of LIST were in transit to are rejected. */
 static void reject_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
 {
     struct pooled_conn *c;
@@ -284,7 +284,7 @@ void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out)
         .opened = b->opened,
         .handed_over = b->handed_over,
         .waits = b->waits,
-        .refused = b->refused,
+        .rejected = b->rejected,
     };
     latch_unlock(&b->latch);
 }

@@ -89,11 +89,11 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
 void conn_backend_retire(struct conn_backend *b);
 
 enum conn_result {
-    CONN_REUSED, /* the waiter's conn is an idle connection, now the caller's */
-    CONN_OPEN,   /* the caller may open one; it counts already. Pair with conn_opened() or
-                    conn_not_opened() */
-    CONN_WAIT,   /* queued; the waiter's ready() comes, unless cancelled */
-    CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
+    CONN_REUSED,  /* the waiter's conn is an idle connection, now the caller's */
+    CONN_OPEN,    /* the caller may open one; it counts already. Pair with conn_opened() or
+                     conn_not_opened() */
+    CONN_WAIT,    /* queued; the waiter's ready() comes, unless cancelled */
+    CONN_REJECTED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
 };
 
 /* Embedded in the object that waits; zeroed before first use; must live until ready() is called or
@@ -106,11 +106,11 @@ struct conn_waiter {
     /* On the waiter's loop, exactly once, never inside conn_checkout, never after conn_cancel. */
     void (*ready)(struct conn_waiter *w);
     int state;      /* the pool's, under the backend's latch */
-    enum err error; /* CONN_REFUSED */
+    enum err error; /* CONN_REJECTED */
     /* If an idle connection is available at once, only the members below are used. */
     bool fresh;               /* needs a new connection; under the backend's latch */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
-    enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
+    enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REJECTED */
     struct pooled_conn *conn; /* CONN_REUSED */
 };
 
@@ -169,7 +169,7 @@ bool conn_pool_make_room(struct conn_pool *p, struct loop *l);
 struct conn_backend_view {
     unsigned in_use, idle, opening, waiting, max_connections;
     unsigned parked; /* of those idle: attached to no loop */
-    uint64_t reused, opened, handed_over, waits, refused;
+    uint64_t reused, opened, handed_over, waits, rejected;
 };
 void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out);
 

@@ -97,7 +97,7 @@ struct conn_backend {
     struct list queue;   /* of waiters, by ticket */
     uint64_t next_ticket;
     unsigned nqueued, waiting; /* waiting: in the queue, coming and ready */
-    uint64_t reused, opened, handed_over, waits, refused;
+    uint64_t reused, opened, handed_over, waits, rejected;
     struct conn_shard shards[];
 };
 

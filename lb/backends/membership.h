@@ -57,7 +57,7 @@ struct membership_figures {
     struct tree_status tree;
     bool registered;  /* all own entries exist in the tree */
     size_t providers; /* registered workers, of this application */
-    size_t refused;   /* providers */
+    size_t rejected;  /* providers */
     size_t held;      /* workers retained although their registration ended, with many others */
     bool remembered;  /* providers are from a previous run: no reply from the tree */
 };

@@ -42,7 +42,7 @@ struct providers {
     struct tree_watch *watch;
     struct provider **items; /* by name */
     size_t n;
-    size_t nhosts, nrefused;
+    size_t nhosts, nrejected;
     size_t nregistered; /* backends with a provider */
     char *problem;      /* of the last reading; NULL: none */
     bool received;      /* from the tree */

@@ -181,7 +181,7 @@ static void limit_destroy(struct live_limit *r, bool forget)
         snapshot_delete(r->owner->snapshot, r->part);
     live_settings_destroy(r->engine);
     none.changes = r->reported.changes;
-    none.refusals = r->reported.refusals;
+    none.rejections = r->reported.rejections;
     application_count_settings(r->owner->app, &none, &r->reported);
     text_fini(&r->page);
     free(r->path);

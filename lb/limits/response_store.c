@@ -633,7 +633,7 @@ void response_store_put(struct response_store *s, const struct response_store_ur
     if (*stored == NULL)
         ++s->stats.stored;
     else
-        ++s->stats.refused;
+        ++s->stats.rejected;
     unlock_and_free(s);
     stored_put(*stored);
     *stored = NULL;

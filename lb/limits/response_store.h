@@ -156,7 +156,7 @@ struct response_store_url {
 
 struct response_store_stats {
     size_t responses, bytes;
-    uint64_t stored, refused; /* calls of response_store_put() */
+    uint64_t stored, rejected; /* calls of response_store_put() */
     uint64_t evictions, expired,
         invalidated; /* stored responses removed for room, by age, and by RFC 9111 section 4.4 */
     uint64_t hits_coalesced, hits_stale;

@@ -192,7 +192,7 @@ static bool are_resumes_written(void *context)
 }
 
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = lb_reject, .pass = lb_pass, .written = are_resumes_written, .drain = lb_hand_over};
+    .reject = lb_reject, .pass = lb_pass, .written = are_resumes_written, .drain = lb_hand_over};
 
 /* ---- signals ---- */
 

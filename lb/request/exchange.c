@@ -264,9 +264,9 @@ static struct slice page_of(const struct exchange *x, const char **type)
     const struct error_pages *pages = x->app != NULL ? &x->app->error_pages : NULL;
 
     *type = error_page_type(NULL);
-    if (x->refusal != NULL && x->refusal->page.len != 0) {
-        *type = error_page_type(x->refusal->s.page);
-        return text_slice(&x->refusal->page);
+    if (x->rejection != NULL && x->rejection->page.len != 0) {
+        *type = error_page_type(x->rejection->s.page);
+        return text_slice(&x->rejection->page);
     }
     if (pages == NULL || pages->n == 0)
         return SLICE_NULL;
@@ -301,9 +301,9 @@ void exchange_fail(struct exchange *x, enum outcome o)
     }
     x->status = outcome_status(o);
     bool allow = x->status == 405;
-    if (x->refusal != NULL) {
-        x->status = (int)x->refusal->s.status;
-        retry_after_ms = x->refusal->s.retry_after_ms;
+    if (x->rejection != NULL) {
+        x->status = (int)x->rejection->s.status;
+        retry_after_ms = x->rejection->s.retry_after_ms;
     }
     if (x->rate_status != 0) {
         x->status = x->rate_status;

@@ -56,16 +56,16 @@ struct exchange_text {
 enum exchange_wait {
     WAIT_NONE,
     WAIT_WORKER,    /* any worker */
-    WAIT_REFUSED,   /* all workers rejected it (route_wait.h) */
+    WAIT_REJECTED,  /* all workers rejected it (route_wait.h) */
     WAIT_CONNECTION /* to the picked worker */
 };
 
 /* Nodes in queues. Only few exchanges wait. */
 struct exchange_waits {
-    uint64_t refused_since_ms; /* start of the first wait there; 0: none */
+    uint64_t rejected_since_ms; /* start of the first wait there; 0: none */
     struct http1_connect *attempt;
     struct timer timer; /* limits the wait for any worker or for a connection */
-    struct refused_wait refused;
+    struct rejected_wait rejected;
     /* Adjacent, because the end of CONN and the beginning of ROUTE are read for each request. */
     struct conn_waiter conn;
     struct route_wait route;
@@ -158,7 +158,7 @@ struct exchange {
     unsigned nbarred;               /* first entries of TRIED: excluded permanently */
     unsigned retries;               /* number of retries so far */
     unsigned nleases, ndaemon_leases;
-    const struct limit *refusal;         /* of LIMITS: the one that rejected the request */
+    const struct limit *rejection;       /* of LIMITS: the one that rejected the request */
     struct limit_storing *storing;       /* allocated with the request's memory */
     struct conn_backend *tunnel_backend; /* counted: holds a place for the tunnel; or NULL */
 
@@ -265,7 +265,7 @@ void exchange_make_waits(struct exchange *x);
  * there is none, X fails with O. */
 void exchange_try_another(struct exchange *x, enum outcome o) cold_;
 /* connect.c: the picked worker has rejected X. Tries other workers, finally all of them again. */
-void exchange_refused(struct exchange *x, enum outcome o) cold_;
+void exchange_rejected(struct exchange *x, enum outcome o) cold_;
 /* connect.c: removes X from every queue, and stops connecting. */
 void exchange_leave_queues_(struct exchange *x) noinline_;
 static inline void exchange_stop_waiting(struct exchange *x)
@@ -302,7 +302,7 @@ bool poison_rejects(const struct exchange *x);
 /* account.c: counts X, and writes its access line. */
 void account_exchange(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */
-void account_rejected(void *front, const struct http_refusal *r);
+void account_rejected(void *front, const struct http_rejection *r);
 /* account.c: copies the texts of the request that the access line needs. */
 void account_retain_text(struct exchange *x);
 

@@ -15,7 +15,7 @@
  *   no first byte in time                            504                  504
  *   the same, when an ejected worker is probed       another worker       -
  *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
- *                                                    have refused it: again, worker_wait_timeout
+ *                                                    have rejected it: again, worker_wait_timeout
  *
  * A time-out is not retried: a request that is slow everywhere would be executed several times. A
  * response that fails later is passed on truncated, never as complete.
@@ -206,7 +206,7 @@ static cold_ void retry_left_over(struct exchange *x)
     }
     stat_add(x->al->stats, APP_STAT_retries, 1);
     x->left_over = x->may_repeat = true;
-    exchange_refused(x, OUTCOME_BAD_RESPONSE);
+    exchange_rejected(x, OUTCOME_BAD_RESPONSE);
 }
 
 static void on_forward_error(void *context, enum err e)
@@ -340,11 +340,11 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
         if (!x->websocket)
             worker_declined(x->member->worker, loop_now_ms(x->home->loop));
-        exchange_refused(x, OUTCOME_WORKERS_BUSY);
+        exchange_rejected(x, OUTCOME_WORKERS_BUSY);
         return;
     }
     worker_answered(x->member->worker);
-    refused_queue_served(&x->al->refused);
+    rejected_queue_served(&x->al->rejected);
     if (failed) {
         log_failure(x, ERR_PEER_CLOSED);
         record_service(x, true);
@@ -445,7 +445,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->tunnel = true;
     note_answer(x, head);
     worker_answered(x->member->worker);
-    refused_queue_served(&x->al->refused);
+    rejected_queue_served(&x->al->rejected);
     forward_take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;

@@ -196,7 +196,7 @@ static void limit_walk(struct exchange *x);
 
 static void limit_reject(struct exchange *x, const struct limit *limit, enum outcome o)
 {
-    x->refusal = limit;
+    x->rejection = limit;
     x->failure = o;
     exchange_fail(x, o);
 }
@@ -276,15 +276,15 @@ static bool limit_apply_result(struct exchange *x, struct limit_lease *c, enum c
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:
-        end_over_limit(x, c->limit, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
+        end_over_limit(x, c->limit, s->on_full, "full", &f->rejected_full, OUTCOME_LIMIT_FULL);
         return false;
     case COUNTER_NO_ROOM:
-        end_over_limit(x, c->limit, s->on_full, "connections", &f->refused_connections,
+        end_over_limit(x, c->limit, s->on_full, "connections", &f->rejected_connections,
                        OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
         if (!c->immediate) {
-            end_over_limit(x, c->limit, s->on_timeout, "timeout", &f->refused_timeout,
+            end_over_limit(x, c->limit, s->on_timeout, "timeout", &f->rejected_timeout,
                            OUTCOME_LIMIT_TIMEOUT);
             return false;
         }

@@ -260,9 +260,9 @@ static bool rates_pass(struct exchange *x)
         if (wait_ns == 0) {
             exchange_count(&rule->counter->passed);
         } else if (rule->shadow) {
-            exchange_count(&rule->counter->shadow_refused);
+            exchange_count(&rule->counter->shadow_rejected);
         } else {
-            exchange_count(&rule->counter->refused);
+            exchange_count(&rule->counter->rejected);
             x->rate_status = rule->status;
             /* Rounded up: a request that is repeated after this time must pass. */
             x->rate_retry_ms = rule->retry_after ? (wait_ns + 999999) / 1000000 : 0;

@@ -93,7 +93,7 @@ static bool do_others_wait(const struct exchange *x)
 
     conn_backend_view(x->member->backend, &v);
     return (x->member->has_feed && worker_is_over(x->member->worker)) ||
-           atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0 || v.waiting != 0;
+           atomic_load_explicit(&x->app->nrejected, memory_order_relaxed) != 0 || v.waiting != 0;
 }
 
 /* Adds the uncounted part of the current pause to HELD_US. */

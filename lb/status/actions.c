@@ -26,7 +26,7 @@
 
 struct search {
     struct admin_action order;
-    int status; /* of the answer if the action is refused */
+    int status; /* of the answer if the action is rejected */
     struct application *app;
     size_t napps; /* number of matching applications */
     /* Of forget: workers searched, scores deleted; of confirm-removal: workers held. */

@@ -79,8 +79,8 @@ struct seen_app {
     char active_version[VERSION_MAX + 1];
     struct app_settings settings; /* at the last check */
     bool has_settings;
-    char **refused; /* reason of the rejection per row of app_row, or NULL */
-    bool settled;   /* workers that were present at the start do not cause events */
+    char **rejected; /* reason of the rejection per row of app_row, or NULL */
+    bool settled;    /* workers that were present at the start do not cause events */
 };
 
 struct observer {
@@ -323,8 +323,8 @@ static void scan_settings(struct seen_app *s)
     const struct application *a = s->app;
     struct events *events = &s->observer->events;
 
-    if (s->refused == NULL)
-        s->refused = xcalloc(app_rows() + 1, sizeof(*s->refused));
+    if (s->rejected == NULL)
+        s->rejected = xcalloc(app_rows() + 1, sizeof(*s->rejected));
     for (size_t i = 0; i < app_rows(); ++i) {
         const struct setting_row *row = app_row(i);
 
@@ -345,13 +345,13 @@ static void scan_settings(struct seen_app *s)
         if (a->live == NULL)
             continue;
         const char *why = live_settings_rejection(a->live, row);
-        char *was = s->refused[i];
+        char *was = s->rejected[i];
         bool same = why != NULL && was != NULL ? strcmp(was, why) == 0 : why == was;
         if (same)
             continue;
-        events_add(events, why != NULL ? "refused" : "setting", why != NULL, a->name, row->name,
+        events_add(events, why != NULL ? "rejected" : "setting", why != NULL, a->name, row->name,
                    why != NULL ? why : "no longer rejected");
-        s->refused[i] = xstrdup(why);
+        s->rejected[i] = xstrdup(why);
         free(was);
     }
     if (s->has_settings)
@@ -465,11 +465,11 @@ void observer_destroy(struct observer *o)
         map_for_each_safe (struct seen_worker, w, &a->workers, by_name)
             drop_worker(a, w);
         class_metrics_destroy(a->figures);
-        if (a->refused != NULL) {
+        if (a->rejected != NULL) {
             for (size_t k = 0; k < app_rows(); ++k)
-                free(a->refused[k]);
+                free(a->rejected[k]);
         }
-        free(a->refused);
+        free(a->rejected);
         if (a->has_settings)
             app_settings_fini(&a->settings);
     }

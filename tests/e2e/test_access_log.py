@@ -79,7 +79,7 @@ def test_sigusr1_opens_the_file_again_and_reads_no_configuration(world):
     assert 'config-reloaded' not in lb.process.output()
 
 
-def test_a_field_that_is_none_is_refused_with_its_place(world):
+def test_a_field_that_is_none_is_rejected_with_its_place(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\naccess_log_fields: [class, klass]\n')
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True)
@@ -99,7 +99,7 @@ def test_a_permitted_client_gets_the_routing_trace(world):
     wait_until(lambda: lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9')])['Resumelb-Route'] is None,
                'no route trace')
     lb.reload(dict(config, route_trace=['loopback', 'nonsense']))
-    wait_until(lambda: 'route_trace: nonsense' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'route_trace: nonsense' in lb.process.output(), 'the rejection')
 
 
 def test_a_rejected_request_has_a_route_trace_without_a_worker(world):

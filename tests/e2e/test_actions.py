@@ -199,7 +199,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     wait_until(lambda: set(lb.workers()) == {workers[0], workers[3]}, 'it to be back')
 
 
-def test_reload_states_what_is_refused(acting):
+def test_reload_states_what_is_rejected(acting):
     acting.lb.config['retries'] = 1
     acting.lb.write_config()
     assert acting.done('reload') == {'action': 'reload'}
@@ -211,7 +211,7 @@ def test_reload_states_what_is_refused(acting):
     assert acting.lb.app()['settings']['retries']['value'] == '1'
 
 
-def test_orders_that_make_no_sense_are_refused_and_do_nothing(acting):
+def test_orders_that_make_no_sense_are_rejected_and_do_nothing(acting):
     mine = acting.workers[0].address
     for what, order, status in [
             ('drain', None, 400), ('drain', {'worker': 'nobody:1'}, 404), ('drain', {'worker': mine, 'application': 'x'}, 404),

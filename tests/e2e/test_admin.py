@@ -78,7 +78,7 @@ def test_metrics_are_prometheus_text(lb):
     assert seen['resumelb_total_seconds_count', '{application="default"}'] == 6
     assert seen['resumelb_total_seconds_bucket', '{application="default",le="+Inf"}'] == 6
     assert seen['resumelb_client_connections_total', None] >= 1
-    assert seen['resumelb_client_refused_total', '{reason="no Host"}'] == 0
+    assert seen['resumelb_client_rejected_total', '{reason="no Host"}'] == 0
     manual = subprocess.run([BIN / 'resumelb', '--describe', 'stats'], capture_output=True, text=True, timeout=LIMIT)
     assert families == set(re.findall(r'^\| `(\w+)`', manual.stdout, re.M)), 'the manual has each'
 

@@ -68,7 +68,7 @@ def test_names_of_the_agents_own_files_are_no_applications(tmp_path):
         assert r.returncode == 1 and '%s:3:3: applications: %s is the name of a file' % (path, name) in r.stderr, r.stderr
 
 
-def test_an_address_of_the_agents_own_slots_is_refused(tmp_path):
+def test_an_address_of_the_agents_own_slots_is_rejected(tmp_path):
     port = free_port()
     slots = {'app': {'address': '127.0.0.1:%d+' % port, 'command': ['/bin/cat'], 'min_processes': 0, 'max_processes': 2}}
     path = tmp_path / 'config.yaml'

@@ -134,9 +134,9 @@ def test_a_process_gets_a_clean_start(world):
 
 def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
     # an agent that does not run as root reports that it cannot
-    config = open_world.directory / 'refused.yaml'
+    config = open_world.directory / 'rejected.yaml'
     config.write_text('state_dir: %s\napplications: {app: {command: [/bin/true], root: /, user: daemon, '
-                      'address: "127.0.0.1:0"}}\n' % (open_world.directory / 'refused'))
+                      'address: "127.0.0.1:0"}}\n' % (open_world.directory / 'rejected'))
     root = os.geteuid() == 0
     ordinary = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if root else []
     out = subprocess.run([*ordinary, open_world.bin / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=LIMIT)
@@ -159,7 +159,7 @@ def test_output_of_a_process_is_in_the_log(world):
     wait_until(lambda: 'how="exit 3"' in agent.process.output(), 'its end in the log')
 
 
-def test_a_command_that_is_not_there_is_reported_and_requests_are_refused_unprocessed(world):
+def test_a_command_that_is_not_there_is_reported_and_requests_are_rejected_unprocessed(world):
     agent = TinyAgent(world)
     agent.config['applications']['app']['command'] = ['/no/such/program']
     agent.process.stop()

@@ -157,7 +157,7 @@ def test_sigterm_under_load_loses_no_request(world):
             try:
                 c = Client(agent.addresses[k % 2])
             except OSError:
-                outcomes.append('refused')
+                outcomes.append('rejected')
                 return
             with c:
                 target = '/%d-%d' % (k, i)
@@ -188,7 +188,7 @@ def test_sigterm_under_load_loses_no_request(world):
     for t in threads:
         t.join()
     assert not lost
-    assert set(outcomes) <= {(200, None), (503, '1'), 'refused'}
+    assert set(outcomes) <= {(200, None), (503, '1'), 'rejected'}
     # A connection that is in the queue of the socket when that closes is reset, and one that is idle is closed, whether or
     # not a request is in flight on it. No process has received such a request.
     assert not [line for line in agent.served() if line.split()[1] in unheard]
@@ -422,22 +422,22 @@ def test_live_settings_come_from_the_tree(world):
     assert setting(agent, 'concurrency') == {'value': '1', 'origin': 'default'}
 
 
-def test_a_bad_or_local_setting_in_the_tree_is_refused_alone(world):
+def test_a_bad_or_local_setting_in_the_tree_is_rejected_alone(world):
     agent = TinyAgent(world, history=100).wait_ready()
     agent.write_node({'history': 7, 'max_queue': 5})
     wait_until(lambda: setting(agent, 'history')['value'] == '7', 'the setting')
     agent.write_node({'history': -1, 'max_queue': 6, 'command': '/bin/evil', 'user': 'root', 'address': '0.0.0.0:1'})
     wait_until(lambda: setting(agent, 'max_queue')['value'] == '6', 'the good one')
-    assert setting(agent, 'history')['value'] == '7' and 'refused' in setting(agent, 'history')
+    assert setting(agent, 'history')['value'] == '7' and 'rejected' in setting(agent, 'history')
     for name in ('command', 'user', 'address'):
-        assert setting(agent, name)['origin'] != 'tree' and 'refused' in setting(agent, name)
-    assert agent.figures()['settings_refused'] == 4
+        assert setting(agent, name)['origin'] != 'tree' and 'rejected' in setting(agent, name)
+    assert agent.figures()['settings_rejected'] == 4
 
 
-def test_a_check_across_fields_refuses_all_that_changed(world):
+def test_a_check_across_fields_rejects_all_that_changed(world):
     agent = TinyAgent(world, respawn_delay='100ms').wait_ready()
     agent.write_node({'respawn_delay_max': '50ms', 'max_queue': 5})
-    wait_until(lambda: 'refused' in setting(agent, 'respawn_delay_max'), 'the refusal')
+    wait_until(lambda: 'rejected' in setting(agent, 'respawn_delay_max'), 'the rejection')
     assert setting(agent, 'max_queue')['value'] == '100'
 
 
@@ -468,7 +468,7 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
     app = agent.config['applications']['app']
     app.update(history=50, max_queue=-1)
     rewrite(agent)
-    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the rejection')
     assert setting(agent, 'history')['value'] == '100'
     app.update(history=50, max_queue=7)
     rewrite(agent)

@@ -293,7 +293,7 @@ def _replaced(agent, old):
     return p if p and p['id'] != old['id'] and p['state'] == 'ready' else None
 
 
-def test_detach_is_refused_to_one_that_has_not_the_token(world):
+def test_detach_is_rejected_to_one_that_has_not_the_token(world):
     agent = Guarded(world).wait_ready()
     p = agent.slot()['process']
     path = '/processes/%s/detach' % p['id']

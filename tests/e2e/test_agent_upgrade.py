@@ -320,7 +320,7 @@ def test_a_second_signal_is_ignored(world):
     old.kill(signal.SIGUSR2)
     follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     old.kill(signal.SIGUSR2)
-    wait_until(lambda: old.output().count('reason="an upgrade is in progress"') >= 1, 'the refusal of the old one')
+    wait_until(lambda: old.output().count('reason="an upgrade is in progress"') >= 1, 'the rejection of the old one')
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'reason="the previous upgrade has not finished"' in agent.process.output(), 'that of the new one')
     go.write_text('')

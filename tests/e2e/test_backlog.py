@@ -48,7 +48,7 @@ def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_answers(w
     assert agent.get(method='HEAD')['Resumelb-Backlog'] == '1'
 
 
-def test_an_agent_reports_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
+def test_an_agent_reports_when_it_rejects_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
     with Client(agent.address) as c:
         c.send(headers=[('Connection', 'upgrade'), ('Upgrade', 'websocket')])
@@ -215,7 +215,7 @@ RESPONSES = {
     'no content': (b'HTTP/1.1 204 No Content\r\nRESUMELB-BACKLOG: 5\r\n\r\n', b'DELETE'),
     'head': (b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nResumelb-Backlog: 5\r\n\r\n', b'HEAD'),
     'error': (b'HTTP/1.1 500 Oops\r\nContent-Length: 0\r\nResumelb-Backlog: 5\r\n\r\n', b'GET'),
-    'refusal': (b'HTTP/1.1 503 x\r\nContent-Length: 0\r\nResumelb-Unprocessed: 1\r\nResumelb-Backlog: 5\r\n\r\n', b'GET'),
+    'rejection': (b'HTTP/1.1 503 x\r\nContent-Length: 0\r\nResumelb-Unprocessed: 1\r\nResumelb-Backlog: 5\r\n\r\n', b'GET'),
 }
 
 

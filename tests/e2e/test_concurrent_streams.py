@@ -47,7 +47,7 @@ def settled(front, sent):
     assert (stats['requests'], stats['responses_2xx'], stats['requests_active'], stats['requests_waiting']) == (sent, sent, 0, 0)
     assert (stats['retries'], stats['connect_failures'], stats['ejections']) == (0, 0, 0)
     page = get(front.lb.admin, '/metrics', host=front.lb.admin).text
-    for name in ('refused_total', 'resets_total', 'abandoned_total', 'send_timeouts_total', 'slow_readers_total', 'header_timeouts_total'):
+    for name in ('rejected_total', 'resets_total', 'abandoned_total', 'send_timeouts_total', 'slow_readers_total', 'header_timeouts_total'):
         found = re.findall(r'^resumelb_client_%s(?:\{.*\})? (\d+)$' % name, page, re.M)
         assert found and set(found) == {'0'}, (name, found)
     assert front.lb.process.alive()
@@ -207,7 +207,7 @@ def test_requests_that_wait_for_a_worker_do_not_hold_up_another_of_their_connect
 
 # ---- without TLS ----
 
-def test_http2_without_tls_is_refused_whatever_streams_follow(world):
+def test_http2_without_tls_is_rejected_whatever_streams_follow(world):
     """A plain listener does not support HTTP/2 (listen.http2); it serves 100 HTTP/1 requests on each of as many connections."""
     worker = world.scripted(serve(lambda c, *_: c.answer(BODY)), remembers=False)
     lb = world.resumelb({'workers': [worker.address], **PATIENT})

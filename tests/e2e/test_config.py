@@ -55,7 +55,7 @@ def test_every_mistake_is_reported_with_file_line_and_column(tmp_path):
     ('listen: [{address: "127.0.0.1:1"}]\nlisten: []\n', 'listen'), ('', 'listen'),
     ('x: ' + '[' * 200 + ']' * 200, 'deep'),
 ])
-def test_broken_files_are_refused(tmp_path, text, says):
+def test_broken_files_are_rejected(tmp_path, text, says):
     path = tmp_path / 'bad.yaml'
     path.write_text(text)
     r = check(path)
@@ -171,7 +171,7 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     assert not w.requests
 
 
-def test_a_client_that_connects_during_the_start_is_served_or_refused_never_reset(world):
+def test_a_client_that_connects_during_the_start_is_served_or_rejected_never_reset(world):
     w = world.scripted(serve(hello))
     # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
     # and LeakSanitizer does not work in a traced process.
@@ -194,7 +194,7 @@ def test_a_bad_configuration_at_sighup_changes_nothing(world):
     lb = world.resumelb({'workers': [{'address': a.address}]})
     assert lb.get().body == b'hello'
     lb.reload({'workers': [{'address': b.address}, {'address': 'rubbish'}]})
-    wait_until(lambda: 'rubbish' in lb.process.output(), 'the refusal in the log')
+    wait_until(lambda: 'rubbish' in lb.process.output(), 'the rejection in the log')
     assert set(lb.workers()) == {a.address}
     lb.reload({'workers': [{'address': b.address}]})
     wait_until(lambda: set(lb.workers()) == {b.address}, 'the new worker')

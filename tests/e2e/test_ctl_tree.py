@@ -193,7 +193,7 @@ def test_settings_in_the_example_are_in_effect(world, place):
         settings = wait_until(lambda: (s := lb.app('shop')['settings'])['variance']['origin'] == 'tree' and s, 'the settings')
         assert {name: settings[name] for name in expected} == \
             {name: {'value': value, 'origin': 'tree'} for name, value in expected.items()}
-        assert lb.app('shop')['refused'] == [] and lb.app('shop')['problem'] is None
+        assert lb.app('shop')['rejected'] == [] and lb.app('shop')['problem'] is None
         wait_until(lambda: {r['name']: r['in_force'] for r in lb.app('shop')['limits']} == {'per-site': True, 'reports': True},
                    'the limits')
         place.tool('set', '/site/defaults', 'variance=%d' % (i + 5))
@@ -215,8 +215,8 @@ def test_an_agent_serves_the_example_and_an_application_of_another_name_rejects_
         for name in applications:
             wait_until(lambda: '127.0.0.1:1' in lb.workers(name), 'the worker that is linked to')
     wait_until(lambda: lb.workers('beta') == {}, 'no worker')
-    assert lb.app('beta')['tree']['provider_refusals'] == [{'name': agent.address, 'why': 'it is registered for another application'}]
-    assert lb.app('shop')['tree']['provider_refusals'] == []
+    assert lb.app('beta')['tree']['provider_rejections'] == [{'name': agent.address, 'why': 'it is registered for another application'}]
+    assert lb.app('shop')['tree']['provider_rejections'] == []
     assert lb.get(host='beta.example').status == 503
 
 
@@ -447,7 +447,7 @@ def test_set_changes_single_properties(place):
     assert place.tool('get', '/a/b').out == '{"z":2}\n'
 
 
-def test_set_refuses_what_none_would_take(place):
+def test_set_rejects_what_none_would_take(place):
     place.tool.load('/a\n  x = 1\n')
     before = place.tool('export').out
     assert '--create' in place.tool('set', '/none', 'x=1', code=1).error
@@ -462,7 +462,7 @@ def test_set_refuses_what_none_would_take(place):
     assert place.tool('export').out == before
 
 
-def test_directory_refuses_hidden_names(directory):
+def test_directory_rejects_hidden_names(directory):
     directory.tool.load('/a\n')
     assert 'not a valid node name here' in directory.tool('set', '/a/.hidden', 'x=1', '--create', code=1).error
     assert directory.tool('print').out == '/a\n'
@@ -586,7 +586,7 @@ def test_directory_without_permission_is_reported(directory):
         (directory.root / 'a').chmod(0o770)
 
 
-def test_auth_file_open_to_all_is_refused(zookeeper, identities):
+def test_auth_file_open_to_all_is_rejected(zookeeper, identities):
     file = identities('ops', 'hush')
     file.chmod(0o644)
     error = zookeeper.tool('print', '--auth-file', file, code=1).error

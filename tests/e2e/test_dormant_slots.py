@@ -9,7 +9,7 @@ from support.base import LIMIT, PACE, wait_until
 from support.http import Client
 from test_feeds import Agent, becomes, in_pool, pool, state
 
-REFUSAL = b'HTTP/1.1 503 Service Unavailable\r\nResumelb-Unprocessed: 1\r\nContent-Length: 0\r\n\r\n'
+REJECTION = b'HTTP/1.1 503 Service Unavailable\r\nResumelb-Unprocessed: 1\r\nContent-Length: 0\r\n\r\n'
 
 
 class Slot(Agent):
@@ -18,12 +18,12 @@ class Slot(Agent):
     def __init__(self, world, answer=b'hello'):
         super().__init__(world, answer)
         self.may_answer = threading.Event()
-        self.refuses = False
+        self.rejects = False
         world.closers.insert(0, self.may_answer.set)
 
     def respond(self, c):
-        if self.refuses:
-            c.write(REFUSAL)
+        if self.rejects:
+            c.write(REJECTION)
             return
         self.may_answer.wait(LIMIT)
         c.answer(self.answer)
@@ -152,7 +152,7 @@ def test_sustained_overload_activates_one_after_the_other(world):
     assert set(clients.statuses()) == {200}
     # its request is answered but its state is not reported: after a while it is out again, and is not activated again
     wait_until(lambda: second.address not in in_pool(lb), 'it to be out')
-    assert 'reason=refused' in lb.process.wait_logged('dormant-slot-not-started')[0]
+    assert 'reason=rejected' in lb.process.wait_logged('dormant-slot-not-started')[0]
 
 
 def test_an_activated_slot_leaves_when_the_overload_has_gone_before_its_request(world):
@@ -196,15 +196,15 @@ def test_a_slot_that_becomes_dormant_leaves_the_pool(world):
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
 
 
-def test_a_slot_that_refuses_is_passed_over_and_the_next_is_activated(world):
+def test_a_slot_that_rejects_is_passed_over_and_the_next_is_activated(world):
     """The host of the slot has no room: the request that should start its process is served elsewhere, even a POST."""
     lb, warm, (first, second) = stage(world)
-    first.refuses = True
+    first.rejects = True
     clients = Clients(lb)
     clients.ask(3)
     wait_until(lambda: first.address in in_pool(lb), 'the activation')
     clients.ask(1, 'POST')
-    wait_until(lambda: first.requests == 1 and warm.requests == 4, 'it to be refused, and to go to the warm one')
+    wait_until(lambda: first.requests == 1 and warm.requests == 4, 'it to be rejected, and to go to the warm one')
     # only one request, however long it takes
     clients.ask(3)
     wait_until(lambda: warm.requests == 7, 'the others to go to the warm one')

@@ -95,7 +95,7 @@ def test_bodies_that_are_never_complete_leave_room_for_those_of_others(world):
     front = Front(world, Workers(world), body_spill='64KiB')
     with contextlib.ExitStack() as stack:
         attack(stack, front, 'POST', '/', LENGTH)
-        wait_until(lambda: metric(front, 'client_refused_total{reason="no room to keep the body"}') != 0, 'the files to be used up')
+        wait_until(lambda: metric(front, 'client_rejected_total{reason="no room to keep the body"}') != 0, 'the files to be used up')
         for _ in range(5):
             assert get(front.address, method='POST', body=BODY).body == b'%d bytes' % len(BODY)
     wait_until(lambda: metric(front, 'body_files') == 0, 'the files to be given back')

@@ -18,7 +18,7 @@ class Agent:
     def __init__(self, world, answer=b'hello'):
         self.answer = answer
         self.streams = []
-        self.refuse = None      # if set, the response sent instead of a stream
+        self.reject = None      # if set, the response sent instead of a stream
         self.first = []         # the first lines of every new stream
         self.over = threading.Event()
         world.closers.insert(0, self.over.set)
@@ -35,8 +35,8 @@ class Agent:
                 self.requests += 1
                 self.respond(c)
                 continue
-            if self.refuse:
-                c.write(self.refuse)
+            if self.reject:
+                c.write(self.reject)
                 return
             c.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                     b'Transfer-Encoding: chunked\r\n\r\n')
@@ -224,17 +224,17 @@ def test_an_orderly_end_takes_the_worker_out_at_once(world, how):
     a.say('a')
     b.say('b')
     wait_until(lambda: len(in_pool(lb)) == 2, 'both')
-    a.refuse = b'HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n'
+    a.reject = b'HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n'
     a.end(how)
     wait_until(lambda: in_pool(lb) == {b.address}, 'it to leave')
     assert {lb.get(host='h%d' % i).body for i in range(4)} == {b'b'}
     # the next process at the same address is found
-    a.refuse = None
+    a.reject = None
     a.first = [a.line('next')]
     wait_until(lambda: len(in_pool(lb)) == 2, 'the next one')
 
 
-def test_bad_lines_are_refused_and_the_last_good_resume_stays(world):
+def test_bad_lines_are_rejected_and_the_last_good_resume_stays(world):
     a = Agent(world)
     lb = pool(world, [a], max_skills=10)
     a.say('a', skills={'x': 5.0})
@@ -274,13 +274,13 @@ def test_listeners_wait_for_the_resumes_of_known_workers_but_not_for_long(world)
 
 def test_a_worker_without_a_stream_is_asked_again(world):
     a = Agent(world)
-    a.refuse = b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
+    a.reject = b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
     lb = world.resumelb({'workers': [a.address], 'resume': 'stream', 'start_wait': '60s'}, wait=False)
-    wait_until(lb.listening, 'it: a refusal is an answer')
+    wait_until(lb.listening, 'it: a rejection is an answer')
     assert state(lb, a) == 'absent'
     lb.process.wait_logged('status 404')
     a.first = [a.line('a')]
-    a.refuse = None
+    a.reject = None
     becomes(lb, a, 'ready')
 
 

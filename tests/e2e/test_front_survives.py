@@ -113,7 +113,7 @@ def test_a_wrong_preface_ends_its_connection_alone(world, name):
                     break
             assert only_settings(to_the_end(s))
     assert front.lives()
-    wait_until(lambda: metric(front.lb, 'resumelb_client_refused_total{reason="wrong connection preface of HTTP/2"}') == 2, 'the rejections to be counted')
+    wait_until(lambda: metric(front.lb, 'resumelb_client_rejected_total{reason="wrong connection preface of HTTP/2"}') == 2, 'the rejections to be counted')
 
 
 @pytest.mark.parametrize('name', RIGHT)
@@ -313,7 +313,7 @@ def agent_get(agent):
 # ---- no descriptors ----
 
 @pytest.mark.parametrize('spare', [0, 1, 3, 20])
-def test_without_descriptors_requests_of_each_kind_continue_or_are_refused_alone(world, spare):
+def test_without_descriptors_requests_of_each_kind_continue_or_are_rejected_alone(world, spare):
     gate = threading.Event()
 
     def script(c, head, body):

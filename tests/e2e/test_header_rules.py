@@ -88,7 +88,7 @@ def test_sighup_changes_them(world):
     ('{response: {set: {X: "a\\nb"}}}', 'ASCII'), ('{response: {set: {"X Y": a}}}', 'field name'),
     ('{requests: {}}', 'did you mean "request"'), ('{request: {sets: {}}}', 'did you mean "set"'),
     ('{request: {set: [X]}}', 'NAME: VALUE'), ('[]', 'expected'), ('{request: {set: {X: {a: b}}}}', 'one value')])
-def test_rules_that_cannot_be_are_refused_with_their_place(tmp_path, headers, says):
+def test_rules_that_cannot_be_are_rejected_with_their_place(tmp_path, headers, says):
     path = tmp_path / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\nheaders: %s\n' % headers)
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)

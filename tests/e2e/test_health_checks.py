@@ -190,7 +190,7 @@ def test_unhealthy_workers_are_reported(world):
     assert 'unhealthy (status 503)' in shown
 
 
-def test_a_path_that_cannot_stand_in_a_request_is_refused(world):
+def test_a_path_that_cannot_stand_in_a_request_is_rejected(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\nworkers: ["127.0.0.1:1"]\nhealth_check_path: "/a b"\n')
     done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)

@@ -338,7 +338,7 @@ def test_clients_that_leave_while_they_wait_are_noticed(world):
     b'GET / HTTP/1.1\nHost: a\n\n',
     b'G@T / HTTP/1.1\r\nHost: a\r\n\r\n',
 ])
-def test_ambiguous_requests_are_refused_and_never_reach_a_worker(world, raw):
+def test_ambiguous_requests_are_rejected_and_never_reach_a_worker(world, raw):
     w = world.scripted(serve(hello))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:

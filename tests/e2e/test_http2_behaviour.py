@@ -236,7 +236,7 @@ def test_streams_that_end_without_a_window_leave_the_connection_its_places(world
     assert {(line['sent_bytes'], line['outcome'], line['status']) for line in lines} == {(0, 'answered', 204)}
 
 
-def test_more_streams_than_announced_are_refused(world):
+def test_more_streams_than_announced_are_rejected(world):
     front = Front(world)
     with front.connect() as c:
         c.until(lambda: 3 in c.settings)
@@ -369,7 +369,7 @@ def test_small_blocks_do_not_become_large(world):
         assert c.goaway in ('ENHANCE_YOUR_CALM', None)
     # Sanitizers hold freed memory for a while; the growth must be far below 30 times 40 MB.
     assert resident() - before < (32 if SLOWNESS == 1 else 256) * 1024
-    wait_until(lambda: metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30, 'the rejections to be counted')
+    wait_until(lambda: metric(front.lb, 'resumelb_client_rejected_total{reason="header fields too large"}') == 30, 'the rejections to be counted')
     for c in clients:
         c.sock.close()
     assert len(front.worker.requests) == 1 and front.lives()

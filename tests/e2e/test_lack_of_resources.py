@@ -225,7 +225,7 @@ def bodies_in_use(admin, prefix):
 
 
 def assert_totals_hold(address, used):
-    """One upload takes all the memory, the next one all the room in files, and any other is refused alone."""
+    """One upload takes all the memory, the next one all the room in files, and any other is rejected alone."""
     rest = len(BODY) - 1
     with Client(address) as first, Client(address) as second, Client(address) as third:
         for c, now in ((first, (rest, 0, 0)), (second, (rest, rest, 1))):
@@ -346,7 +346,7 @@ def one_more_key(pool):
 
 @WITHOUT_SANITIZER
 @pytest.mark.parametrize('spare', [0, 2 * MIB, 4 * MIB])
-def test_a_daemon_without_memory_refuses_new_keys_and_keeps_its_locks(world, spare):
+def test_a_daemon_without_memory_rejects_new_keys_and_keeps_its_locks(world, spare):
     # A single malloc arena, as each further one would reserve 64 MiB of address space.
     pool = Daemon(world, env={'MALLOC_ARENA_MAX': '1'})
     (holder,) = pool.holders('ACQ4ME k 1 9 600')

@@ -154,7 +154,7 @@ def test_all_connections_taken_is_not_a_full_queue(world, daemon, mode):
     ends(lb, 'limit-connections', 1)
     assert outcome(lb, 'limit-full') == 0
     figures = lb.app()['limits'][0]['figures']
-    assert (figures['refused_connections'], figures['refused_full']) == (1, 0)
+    assert (figures['rejected_connections'], figures['rejected_full']) == (1, 0)
     lb.process.wait_logged('pool-counter-connections-exhausted application=default server=%s limit=4' % daemon.address)
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200] * 4

@@ -60,7 +60,7 @@ def table(lb, *arguments):
     return {line.split()[0]: line.split() for line in r.stdout.splitlines() if line.startswith('  ')}
 
 
-def one_holds_one_waits_one_is_refused(lb, target):
+def one_holds_one_waits_one_is_rejected(lb, target):
     asked = ask(lb, 2, target)
     waits(lb, 1)
     assert lb.get(target, 'a.example').status == 503
@@ -70,9 +70,9 @@ def one_holds_one_waits_one_is_refused(lb, target):
 PAGES = {'key': '{PATH_INFO}', 'workers': 1, 'maxqueue': 2, 'timeout': '10m', 'slots': 7}
 
 
-def test_a_counter_shows_holders_waiters_and_refusals(world, app):
+def test_a_counter_shows_holders_waiters_and_rejections(world, app):
     lb = balancer(world, app, {'pages': PAGES})
-    asked = one_holds_one_waits_one_is_refused(lb, '/slow')
+    asked = one_holds_one_waits_one_is_rejected(lb, '/slow')
     limit = limits(lb)['pages']
     assert limit['in_force'] is True and limit['origin'] == 'yaml'
     assert limit['settings']['workers'] == {'value': '1', 'origin': 'yaml'}
@@ -80,11 +80,11 @@ def test_a_counter_shows_holders_waiters_and_refusals(world, app):
     assert (f['where'], f['mode'], f['shadow']) == ('local', 'each', False)
     assert (f['workers'], f['maxqueue'], f['timeout_s'], f['slots']) == (1, 2, 600, 7)
     assert (f['held'], f['waiting'], f['keys'], f['acquired']) == (1, 1, 1, 1)
-    assert (f['refused_full'], f['refused_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
+    assert (f['rejected_full'], f['rejected_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
     assert f['longest']['key'] == 'pages:/slow' and f['longest']['for_s'] >= 0
     seen = metrics(lb)
     assert seen['limit_held', of()] == 1 and seen['limit_waiting', of()] == 1
-    assert seen['limit_refused_full_total', of()] == 1 and seen['limit_slots', of()] == 7
+    assert seen['limit_rejected_full_total', of()] == 1 and seen['limit_slots', of()] == 7
     assert seen['limit_longest_holder_seconds', of()] >= f['longest']['for_s']
     app.let_all_go()
     all_ok(asked)
@@ -111,10 +111,10 @@ def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     waits(lb, 0)
     wait_until(lambda: figures(lb)['abandoned'] == 1, 'it to be counted')
     f = figures(lb)
-    assert (f['refused_timeout'], f['refused_full'], f['waiting']) == (1, 0, 0)
+    assert (f['rejected_timeout'], f['rejected_full'], f['waiting']) == (1, 0, 0)
     assert f['waited_timeout_s'] > 0 and f['top'][0]['waits'] == 2
     seen = metrics(lb)
-    assert seen['limit_refused_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
+    assert seen['limit_rejected_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
 
 
 def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
@@ -133,7 +133,7 @@ def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
         # counted shortly after the response was sent
         wait_until(lambda: [figures(lb, 'once')[k] for k in ('held', 'coalesced', 'stale')] == [0, 4, 1], 'all to be counted')
         f, stored = figures(lb, 'once'), lb.app()['stored_responses']
-        assert (f['waiting'], f['refused_full'], f['mode']) == (0, 0, 'any')
+        assert (f['waiting'], f['rejected_full'], f['mode']) == (0, 0, 'any')
         assert f['waited_done_s'] > 0
         assert (stored['responses'], stored['stored'], stored['hits_coalesced'], stored['hits_stale']) == (1, 2, 4, 1)
         assert stored['bytes'] > 1000
@@ -236,7 +236,7 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(wor
 
 def test_resumelbctl_prints_a_row_for_each_counter(world, app):
     lb = balancer(world, app, {'pages': PAGES, 'quiet': {'workers': 3, 'mode': 'any'}})
-    asked = one_holds_one_waits_one_is_refused(lb, '/slow')
+    asked = one_holds_one_waits_one_is_rejected(lb, '/slow')
     rows = table(lb)
     assert rows['limit'][:7] == ['limit', 'where', 'mode', 'held', 'workers', 'slots', 'waiting']
     assert rows['pages'][1:9] == ['local', 'each', '1', '1', '7', '1', '1', '1']
@@ -297,7 +297,7 @@ def test_resumelbctl_shows_the_types_and_keys_of_a_pool_counter_daemon(world):
 
 def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
     lb = balancer(world, app, {'pages': PAGES})
-    asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
+    asked = one_holds_one_waits_one_is_rejected(lb, HOSTILE)
     assert figures(lb)['longest']['key'] == HOSTILE_KEY
     shown = 'pages:/\\x22><script>alert(1)</script>\'\\x5c%25%7F%0A'
     assert table(lb)['pages'][-1] == shown
@@ -313,13 +313,13 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
 TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'
 
 
-def test_the_page_shows_holders_waiters_and_refusals_with_hostile_keys_as_text(world, app, browser):
+def test_the_page_shows_holders_waiters_and_rejections_with_hostile_keys_as_text(world, app, browser):
     daemon = Poolcounterd()
     lb = balancer(world, app, {'pages': PAGES, 'afar': {'match': {'path': '/afar'}, 'where': 'daemon', 'workers': 3},
                                'seen': {'match': {'path': '/seen'}, 'workers': 1, 'shadow': True}},
                   pool_counter_servers=[daemon.address])
     try:
-        asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
+        asked = one_holds_one_waits_one_is_rejected(lb, HOSTILE)
         page = get(lb.admin, '/', host=lb.admin)
         assert "default-src 'none'" in page['Content-Security-Policy'] and '<script>alert' not in page.text
         assert re.findall(r'<script[^>]*>', page.text) == ['<script type="module" src="/page.js">']

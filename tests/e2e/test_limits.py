@@ -205,7 +205,7 @@ def test_raising_workers_at_a_reload_lets_those_that_wait_go_at_once(world, app)
     all_ok(asked)
 
 
-def test_a_shadow_counts_and_refuses_none(world, app):
+def test_a_shadow_counts_and_rejects_none(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1, 'maxqueue': 2, 'shadow': True}})
     asked = ask(lb, 4)
     app.under_way(4)

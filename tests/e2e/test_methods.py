@@ -126,7 +126,7 @@ def test_otherwise_it_continues_with_one_forward_less(world, method):
 
 
 @pytest.mark.parametrize('fields', [['Max-Forwards: x'], ['Max-Forwards: -1'], ['Max-Forwards: 1', 'Max-Forwards: 1']])
-def test_a_max_forwards_that_is_no_number_is_refused(world, fields):
+def test_a_max_forwards_that_is_no_number_is_rejected(world, fields):
     w, lb = start(world)
     assert ask(lb, ['OPTIONS / HTTP/1.1', 'Host: a', *fields]).status == 400
     assert w.requests == []

@@ -73,7 +73,7 @@ def test_a_nul_ends_the_line_early(pool):
 
 # ---- acquire: the order of the checks ----
 
-def test_the_fifth_lock_is_refused_before_anything_else_is_checked(pool):
+def test_the_fifth_lock_is_rejected_before_anything_else_is_checked(pool):
     c = pool.connect()
     for i in range(4):
         assert c.ask('ACQ4ME k%d 1 1 0' % i) == 'LOCKED'

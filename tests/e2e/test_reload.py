@@ -48,7 +48,7 @@ def test_a_renewed_certificate_is_served_after_sighup(world):
     # a certificate that does not match its key changes nothing
     live[0].write_bytes(old[0].read_bytes())
     lb.reload()
-    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the rejection')
     assert served_certificate(address) == fingerprint(new[0])
 
 
@@ -97,7 +97,7 @@ def test_host_names_of_workers_are_resolved(world):
     bad.process.wait_logged('worker-not-resolved')
 
 
-def test_a_second_process_on_the_same_port_is_refused(world):
+def test_a_second_process_on_the_same_port_is_rejected(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address]})
     other = world.resumelb({'workers': [w.address]}, listen=[{'address': lb.address}], name='other', wait=False)

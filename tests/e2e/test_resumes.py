@@ -189,7 +189,7 @@ def test_a_torn_state_file_is_set_aside_and_reported(world):
     lb.process.wait_logged('resume-file-renamed')
 
 
-def test_a_second_process_on_the_same_state_refuses_to_start(world):
+def test_a_second_process_on_the_same_state_rejects_to_start(world):
     w = worker(world, 'w')
     lb = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')})
     other = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')}, name='other', wait=False)

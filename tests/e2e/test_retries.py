@@ -324,7 +324,7 @@ def test_waiting_for_a_connection_ends_in_another_worker(world):
     first.close()
 
 
-def test_a_worker_that_refuses_is_left_alone_for_a_while(world):
+def test_a_worker_that_rejects_is_left_alone_for_a_while(world):
     port = free_port()
     good = world.scripted(serve(hello))
     lb = world.resumelb(static('127.0.0.1:%d' % port, good.address, eject_time='300ms'))
@@ -399,7 +399,7 @@ def test_a_head_whose_body_is_slow_to_come_is_passed_on_all_the_same(world):
         assert c._need(5) == b'hello'
 
 
-def test_ejected_workers_come_back_when_the_last_one_refuses(world):
+def test_ejected_workers_come_back_when_the_last_one_rejects(world):
     """Two workers refuse connections and are ejected. They accept again when the third one ends: eject_time fails no request."""
     ports = [free_port() for _ in range(2)]
     third = world.scripted(lambda c: c.read_request() and c.answer(b'hello', headers=[('Connection', 'close')]))

@@ -23,9 +23,9 @@ from support.http import Client
 OTHER = 'daemon' if ROOT else 'nobody'
 
 
-def refused(open_world, program, text):
+def rejected(open_world, program, text):
     """Runs PROGRAM as an unprivileged user. Returns its error output."""
-    path = open_world.directory / 'refused.yaml'
+    path = open_world.directory / 'rejected.yaml'
     path.write_text(text)
     out = subprocess.run([*ORDINARY, open_world.bin / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
@@ -40,9 +40,9 @@ def agent_text(open_world, top='', app=''):
 
 def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
     text = 'user: %s\n' % OTHER
-    assert 'only root can become another user' in refused(open_world, 'resumelb-agent', agent_text(open_world, top=text))
+    assert 'only root can become another user' in rejected(open_world, 'resumelb-agent', agent_text(open_world, top=text))
     text += 'listen: "127.0.0.1:%d"\n' % free_port()
-    assert 'only root can become another user' in refused(open_world, 'resumelb-poolcounter', text)
+    assert 'only root can become another user' in rejected(open_world, 'resumelb-poolcounter', text)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
@@ -72,7 +72,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(ope
 
 @pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: %s, group: daemon' % ORDINARY_NAME])
 def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
-    said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: %s\n' % ORDINARY_NAME, app=app))
+    said = rejected(open_world, 'resumelb-agent', agent_text(open_world, top='user: %s\n' % ORDINARY_NAME, app=app))
     assert 'privileges-drop-failed user=%s reason="only root can start processes of other users"' % ORDINARY_NAME in said
 
 
@@ -81,8 +81,8 @@ def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(ope
     (', user: daemon, group: nogroup', "is in the group of the agent's own user"),
     (', user: daemon, environment: {AT: "{socket}"}', 'with {socket} in command or environment'),
 ])
-def test_an_agent_with_a_user_refuses_others_that_would_reach_too_much_or_too_little(open_world, app, why):
-    path = open_world.directory / 'refused.yaml'
+def test_an_agent_with_a_user_rejects_others_that_would_reach_too_much_or_too_little(open_world, app, why):
+    path = open_world.directory / 'rejected.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=app))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and why in out.stderr, out.stderr
@@ -206,7 +206,7 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     assert before.count('daemon') == 1
     config.write_text(before.replace('daemon', 'bin'))
     agent.process.kill(signal.SIGHUP)
-    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be refused')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be rejected')
     agent.process.wait_logged('an application has one that none had at the start: restart')
     # A new process cannot make the supervisor accept the user either.
     agent.process.kill(signal.SIGUSR2)
@@ -344,7 +344,7 @@ def test_links_that_were_there_before_are_not_followed(open_world, name, said):
 
 
 @only_root
-def test_a_state_dir_below_a_directory_of_others_is_refused(open_world):
+def test_a_state_dir_below_a_directory_of_others_is_rejected(open_world):
     open_world.directory.chmod(0o755)
     os.chown(open_world.directory, DAEMON, DAEMON)
     assert 'state-dir-insecure directory=%s' % open_world.directory in not_started(open_world)

@@ -58,7 +58,7 @@ def test_tls_and_http2_are_what_the_listener_states(world, certificate):
     assert r.stdout.split() == ['200'] * 30, r.stdout + r.stderr
 
 
-def test_old_protocols_are_refused(world, certificate):
+def test_old_protocols_are_rejected(world, certificate):
     w = world.scripted(serve(hello))
     port = free_port()
     world.resumelb({'workers': [{'address': w.address}]}, listen=[

@@ -131,13 +131,13 @@ def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     # signed by another CA
     authority.cert, authority.key = stranger.cert, stranger.key
     put(one, authority.answer(one))
-    wait_until(lambda: 'not signed for' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'not signed for' in lb.process.output(), 'the rejection')
     assert not stapled(address, 'one.example')
     # revoked
     authority.cert, authority.key = world.directory / 'authority.pem', key
     authority.index.write_text(authority.index.read_text().replace('V\t491231235959Z\t\t', 'R\t491231235959Z\t260101000000Z\t'))
     put(one, authority.answer(one))
-    wait_until(lambda: 'does not confirm the certificate' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'does not confirm the certificate' in lb.process.output(), 'the rejection')
     assert not stapled(address, 'one.example')
     put(one, good)
     wait_until(lambda: stapled(address, 'one.example'), 'the good one')

@@ -185,7 +185,7 @@ def test_the_second_of_two_signals_is_ignored_and_sigterm_ends_both(world):
     old.kill(signal.SIGUSR2)
     new = wait_until(lambda: children(old.pid), 'the new one')
     old.kill(signal.SIGUSR2)
-    wait_until(lambda: 'upgrade-ignored reason="an upgrade is in progress"' in old.output(), 'the refusal')
+    wait_until(lambda: 'upgrade-ignored reason="an upgrade is in progress"' in old.output(), 'the rejection')
     assert children(old.pid) == new
     assert get(front.plain).status == 200
     old.kill(signal.SIGTERM)
@@ -209,7 +209,7 @@ def test_no_new_one_is_started_while_draining(world):
         lb.process.kill(signal.SIGTERM)
         wait_until(lambda: 'stopping' in lb.process.output(), 'the drain')
         lb.process.kill(signal.SIGUSR2)
-        wait_until(lambda: 'upgrade-ignored reason="shutting down"' in lb.process.output(), 'the refusal')
+        wait_until(lambda: 'upgrade-ignored reason="shutting down"' in lb.process.output(), 'the rejection')
         gate.set()
         assert c.receive().body == b'slow'
     assert lb.process.wait() == 0
@@ -317,7 +317,7 @@ def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
     assert Http2(address, http2_context()).request('GET', '/') == (200, b'done')
 
 
-def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
+def test_a_number_in_the_environment_that_is_no_channel_is_rejected(world):
     w = world.scripted(serve(hello))
     for value in ('7', '1', 'x', ''):
         lb = world.resumelb({'workers': [w.address]}, name='env%s' % value, wait=False,

@@ -183,7 +183,7 @@ def test_a_provider_whose_owner_ended_is_gone_and_its_stream_decides(world):
         assert lb.get(host='h%d' % i).body == b'hello'
 
 
-def test_providers_of_another_application_are_refused(world):
+def test_providers_of_another_application_are_rejected(world):
     tree, lb = tree_lb(world)
     w = feeding(world, 'w', application='wrong')
     good = feeding(world, 'g')
@@ -193,7 +193,7 @@ def test_providers_of_another_application_are_refused(world):
     assert lb.workers().get(w.address, {}).get('state') != 'ready'
 
 
-def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
+def test_live_settings_follow_the_tree_and_bad_ones_are_rejected(world):
     tree, lb = tree_lb(world, pool={'variance': 6}, worker_wait_timeout='100ms')
     setting = lambda name: lb.app()['settings'][name]
     assert setting('variance') == {'value': '6', 'origin': 'yaml'}
@@ -204,8 +204,8 @@ def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
     tree.set(variance='lots', retries=3, error_page='/etc/passwd', colour='blue')
     wait_until(lambda: setting('retries')['value'] == '3', 'the good one')
     assert setting('variance')['value'] == '2.5', 'keeps its last good value'
-    refused = {r['name']: r['why'] for r in lb.app()['refused']}
-    assert set(refused) >= {'variance', 'error_page'} and refused['variance']
+    rejected = {r['name']: r['why'] for r in lb.app()['rejected']}
+    assert set(rejected) >= {'variance', 'error_page'} and rejected['variance']
     assert setting('error_page')['value'] in ('', None)
     # settings not in the tree have the YAML value, or else the default
     tree.set()

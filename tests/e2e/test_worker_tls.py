@@ -112,7 +112,7 @@ def test_bytes_behind_a_response_are_no_answer_to_the_next_request(world, pki):
 
 # ---- untrusted workers ----
 
-def refusal(world, address, want, **config):
+def rejection(world, address, want, **config):
     lb = balancer(world, address, **config)
     assert lb.get('/').status in (502, 503)
     wait_until(lambda: want in ' '.join(reasons(lb)), '%s in the log' % want)
@@ -120,36 +120,36 @@ def refusal(world, address, want, **config):
     return lb
 
 
-def test_a_certificate_of_another_authority_is_refused(world, pki, tmp_path):
+def test_a_certificate_of_another_authority_is_rejected(world, pki, tmp_path):
     other = Authority(tmp_path, 'other')
     w = tls_server(world, pki.worker)
-    refusal(world, w.address, 'certificate rejected: unable to get local issuer certificate',
+    rejection(world, w.address, 'certificate rejected: unable to get local issuer certificate',
             worker_tls={'ca': str(other.cert)})
     assert w.requests == []
 
 
 def test_without_a_ca_the_system_s_authorities_count(world, pki):
     w = tls_server(world, pki.worker)
-    refusal(world, w.address, 'certificate rejected', worker_tls={})
+    rejection(world, w.address, 'certificate rejected', worker_tls={})
     lb = world.resumelb({'workers': [w.address], 'worker_tls': {}}, name='trusting', env={'SSL_CERT_FILE': pki.ca})
     assert lb.get('/').body == b'scripted'
 
 
-def test_an_expired_certificate_is_refused(world, pki):
+def test_an_expired_certificate_is_rejected(world, pki):
     old = pki.authority.sign('old', ['IP:127.0.0.1'], days=0)
     check = ['openssl', 'x509', '-in', old.cert, '-noout', '-checkend', '0']
     wait_until(lambda: subprocess.run(check, timeout=LIMIT).returncode == 1, 'the certificate to expire')
     w = tls_server(world, old)
-    refusal(world, w.address, 'certificate rejected: certificate has expired', worker_tls={'ca': pki.ca})
+    rejection(world, w.address, 'certificate rejected: certificate has expired', worker_tls={'ca': pki.ca})
     assert w.requests == []
 
 
-def test_a_certificate_for_another_name_or_address_is_refused(world, pki):
+def test_a_certificate_for_another_name_or_address_is_rejected(world, pki):
     elsewhere = pki.authority.sign('elsewhere', ['DNS:elsewhere.example', 'IP:127.0.0.9'])
     w = tls_server(world, elsewhere)
-    lb = refusal(world, w.address, 'certificate rejected: IP address mismatch', worker_tls={'ca': pki.ca})
+    lb = rejection(world, w.address, 'certificate rejected: IP address mismatch', worker_tls={'ca': pki.ca})
     lb.kill()
-    lb = refusal(world, w.address, 'certificate rejected: hostname mismatch', worker_tls={'ca': pki.ca, 'server_name': NAME})
+    lb = rejection(world, w.address, 'certificate rejected: hostname mismatch', worker_tls={'ca': pki.ca, 'server_name': NAME})
     assert w.requests == []
     lb.reload({'worker_tls': {'ca': pki.ca, 'server_name': 'elsewhere.example'}})
     wait_until(lambda: lb.get('/').status == 200, 'the right name')
@@ -158,15 +158,15 @@ def test_a_certificate_for_another_name_or_address_is_refused(world, pki):
 def test_a_certificate_of_a_client_is_none_of_a_server(world, pki):
     client = pki.authority.sign('client', ['IP:127.0.0.1'], usage='clientAuth')
     w = tls_server(world, client)
-    refusal(world, w.address, 'certificate rejected', worker_tls={'ca': pki.ca})
+    rejection(world, w.address, 'certificate rejected', worker_tls={'ca': pki.ca})
 
 
-def test_a_self_signed_certificate_is_refused_unless_nothing_is_verified(world, tmp_path, pki):
+def test_a_self_signed_certificate_is_rejected_unless_nothing_is_verified(world, tmp_path, pki):
     alone = Pair(tmp_path, 'alone', ['alone.example'])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(alone.cert, alone.key)
     w = tls_server(world, None, context=context)
-    lb = refusal(world, w.address, 'certificate rejected: self-signed certificate', worker_tls={'ca': pki.ca})
+    lb = rejection(world, w.address, 'certificate rejected: self-signed certificate', worker_tls={'ca': pki.ca})
     lb.reload({'worker_tls': {'verify': False}})
     wait_until(lambda: lb.get('/').body == b'scripted', 'no verification')
 
@@ -178,7 +178,7 @@ def test_a_plain_worker_gets_nothing_in_the_clear(world, pki):
         got.append(c.sock.recv(65536))
         c.write(b'HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
     w = world.scripted(script)
-    lb = refusal(world, w.address, 'the peer does not speak TLS', worker_tls={'ca': pki.ca})
+    lb = rejection(world, w.address, 'the peer does not speak TLS', worker_tls={'ca': pki.ca})
     assert got and all(b'HTTP' not in g and g[0] == 22 for g in got)
     assert lb.workers()[w.address]['requests'] == 0
 
@@ -367,7 +367,7 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     wait_until(lambda: 'worker-certificates-reloaded' in lb.process.output(), 'the files to be read')
     assert lb.get('/').status in (502, 503)
     bundle.write_text('no certificate')
-    wait_until(lambda: 'worker-certificates-reload-failed' in lb.process.output(), 'the file to be refused')
+    wait_until(lambda: 'worker-certificates-reload-failed' in lb.process.output(), 'the file to be rejected')
     bundle.write_text(pki.authority.cert.read_text())
     wait_until(lambda: lb.get('/').status == 200, 'the first authority again')
     assert theirs.cert.exists()
@@ -391,5 +391,5 @@ def test_unusable_files_are_errors_of_the_configuration(world, pki, tmp_path):
 
 def test_the_old_versions_of_tls_are_not_taken(world, pki):
     w = tls_server(world, pki.worker, version=ssl.TLSVersion.TLSv1_2)
-    refusal(world, w.address, 'protocol version', worker_tls={'ca': pki.ca, 'min_version': '1.3'})
+    rejection(world, w.address, 'protocol version', worker_tls={'ca': pki.ca, 'min_version': '1.3'})
     assert openssl('version').stdout.startswith(b'OpenSSL')

@@ -141,21 +141,21 @@ def logged(front):
     """{reason: count} of the rejected requests in the access log."""
     found = {}
     for line in front.log.read_text().splitlines():
-        if 'outcome="refused"' in line:
+        if 'outcome="rejected"' in line:
             reason = re.search(r'reason="([^"]*)"', line)[1]
             found[reason] = found.get(reason, 0) + 1
     return found
 
 
-def counted(front, expected, family='client_refused_total'):
+def counted(front, expected, family='client_rejected_total'):
     """Waits for the expected counters, and checks that the access log has the same rejections."""
     wait_until(lambda: sum(front.counts(family).values()) >= sum(expected.values()), '%s of %s' % (expected, family))
     assert front.counts(family) == expected
-    if family == 'client_refused_total':
+    if family == 'client_rejected_total':
         wait_until(lambda: logged(front) == expected, 'the access log: %s' % logged(front))
         assert front.counts('tls_failures_total') == {}
     else:
-        assert logged(front) == front.counts('client_refused_total') == {}
+        assert logged(front) == front.counts('client_rejected_total') == {}
 
 
 def tally(reasons):
@@ -184,7 +184,7 @@ def test_random_bytes_where_http1_is_spoken(front, where):
         with HTTP1[where](front) as s:
             got = all_of(s, data)
         assert got == b'' or status(got) in (400, 431, 505), (name, got)
-    wait_until(lambda: logged(front) == front.counts('client_refused_total'), 'the access log')
+    wait_until(lambda: logged(front) == front.counts('client_rejected_total'), 'the access log')
     assert front.worker.requests == [] and front.serves()
 
 
@@ -246,7 +246,7 @@ def test_no_preface_where_http2_was_negotiated(front):
     for name, data in random_ones().items():
         with front.secure('h2') as s:
             assert only_settings(all_of(s, data)) or PREFACE.startswith(data), name
-    wait_until(lambda: logged(front) == front.counts('client_refused_total'), 'the access log')
+    wait_until(lambda: logged(front) == front.counts('client_rejected_total'), 'the access log')
     assert front.worker.requests == [] and front.serves()
 
 

@@ -83,7 +83,7 @@ def tree_of(lb):
 
 
 def setting(lb, name):
-    """A setting as {'value': ..., 'origin': ...}, with 'refused' if a value was rejected."""
+    """A setting as {'value': ..., 'origin': ...}, with 'rejected' if a value was rejected."""
     return lb.app('app')['settings'][name]
 
 

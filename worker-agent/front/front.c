@@ -127,13 +127,13 @@ void front_put_backlog(struct http_request *req, size_t backlog)
 /* ---- requests ---- */
 
 /* For requests that are answered here and now: nothing is to be done at their end. */
-static void on_refused_closed(void *context, bool done)
+static void on_rejected_closed(void *context, bool done)
 {
     (void)context;
     (void)done;
 }
 
-static const struct http_reply_events refused_events = {.gone = on_refused_closed};
+static const struct http_reply_events rejected_events = {.gone = on_rejected_closed};
 
 static void front_reject(const struct slot *s, struct http_request *req, struct http_conn *conn,
                          int status, struct slice body)
@@ -141,7 +141,7 @@ static void front_reject(const struct slot *s, struct http_request *req, struct 
     struct http_reply *r = http_request_take(req, sizeof(*r));
 
     group_count(s->group, AGENT_STAT_bad_requests);
-    http_reply_init(r, req, conn, &refused_events, NULL);
+    http_reply_init(r, req, conn, &rejected_events, NULL);
     if (status == 403)
         req->keep_alive = false;
     http_reply_simple(r, status, "text/plain; charset=utf-8", body);

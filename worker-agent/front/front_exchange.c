@@ -283,7 +283,7 @@ static void front_answer(struct exchange *x, enum outcome o)
         /* Without its line end. */
         text_addf(&text, "%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
                   outcomes[o].text.p);
-        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.rejected",
                              text_slice(&text));
         text_clear(&text);
     }
@@ -331,7 +331,7 @@ static void front_answer(struct exchange *x, enum outcome o)
  */
 
 /*
- * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
+ * X was rejected because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
 static bool front_pass_on(struct exchange *x, enum outcome why)
@@ -704,7 +704,7 @@ static void connect_to_process(struct exchange *x)
         x->attempt = http1_connect_tls(x->front->loop, &x->place.addr, NULL,
                                        settings_of(x)->connect_timeout_ms, on_front_connected, x);
         return;
-    case CONN_REFUSED:
+    case CONN_REJECTED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
         return;
     case CONN_WAIT: /* not possible: connections are not limited */
@@ -729,7 +729,7 @@ static void on_place(struct slot_request *r)
     connect_to_process(x);
 }
 
-static void on_place_refused(struct slot_request *r, enum outcome why)
+static void on_place_rejected(struct slot_request *r, enum outcome why)
 {
     struct exchange *x = container_of(r, struct exchange, place);
 
@@ -794,8 +794,8 @@ static void acquire_process(struct exchange *x)
     case SLOT_WAIT:
         use_home(x);
         return;
-    case SLOT_REFUSED:
-        on_place_refused(&x->place, why);
+    case SLOT_REJECTED:
+        on_place_rejected(&x->place, why);
         return;
     }
 }
@@ -819,7 +819,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     x->body_file = req->body_file;
     x->place.core.may_probe = x->safe && !x->upgrade;
     x->place.go = on_place;
-    x->place.refused = on_place_refused;
+    x->place.rejected = on_place_rejected;
     x->freeing.run = front_free_now;
     timer_init(&x->abandoned, on_abandoned);
     front_read_class(req, &x->cls);

@@ -76,11 +76,11 @@ struct app_pool {
     struct timer due, tick;
     bool draining;        /* no more processes are started; slots report that */
     bool handed_over;     /* to another agent: nothing is started, ended, published or stored */
-    bool sealed;          /* and no request is left: further ones are refused or passed on */
+    bool sealed;          /* and no request is left: further ones are rejected or passed on */
     bool old_agent_sends; /* the old agent may still send requests to its processes */
     struct timer thaw;    /* running: the new agent has died, and the supervisor is reporting the
                              processes that it started */
-    bool leaving;         /* streams are closed, no slot is registered, new requests are refused */
+    bool leaving;         /* streams are closed, no slot is registered, new requests are rejected */
 };
 
 /* Has the core's decisions carried out before the loop waits again: to be called after every event

@@ -136,7 +136,7 @@ static inline bool app_process_is_ending(const struct app_process *p)
 
 /* ---- slot.c ---- */
 
-/* What the agent answers by itself. Slots refuse requests with the "unprocessed" ones of them. */
+/* What the agent answers by itself. Slots reject requests with the "unprocessed" ones of them. */
 enum outcome {
 #define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
 #include "worker-agent/config/outcome.def"
@@ -158,9 +158,9 @@ struct slot_request {
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
-    /* R got a place (go), or gets none (refused). Not in slot_acquire or after slot_leave. */
+    /* R got a place (go), or gets none (rejected). Not in slot_acquire or after slot_leave. */
     void (*go)(struct slot_request *r);
-    void (*refused)(struct slot_request *r, enum outcome why);
+    void (*rejected)(struct slot_request *r, enum outcome why);
 };
 
 /* A new slot, the last of G. */
@@ -200,12 +200,12 @@ static inline struct app_process *slot_replacement(const struct slot *s)
 }
 
 /* ---- requests ---- */
-enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
+enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REJECTED };
 /*
  * Requests a place at the process of S, or (S NULL) at any process of G. Starts a process if there
  * is none. Places are assigned in the order of requests, up to `concurrency` at a time. Returns
- * SLOT_GO if R->backend, R->addr and R->slot are set, SLOT_WAIT if R->go or R->refused will be
- * called, and SLOT_REFUSED with the reason in *WHY.
+ * SLOT_GO if R->backend, R->addr and R->slot are set, SLOT_WAIT if R->go or R->rejected will be
+ * called, and SLOT_REJECTED with the reason in *WHY.
  */
 enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
                               enum outcome *why);
@@ -238,9 +238,9 @@ void slot_changed(struct slot *s);
 void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
-/* Refuses all requests that wait at S, or (S NULL) for any process of G. */
+/* Rejects all requests that wait at S, or (S NULL) for any process of G. */
 void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why);
-/* Refuses the requests waiting at S, or for any process of its group, for which no process will be
+/* Rejects the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_reject_hopeless(struct slot *s);
 

@@ -322,7 +322,7 @@ static void agent_stop_tick(void *context, struct upgrade *u)
     }
 }
 
-static const struct upgrade_ops ops = {.refuse = agent_stop_reject,
+static const struct upgrade_ops ops = {.reject = agent_stop_reject,
                                        .pass = agent_stop_pass,
                                        .release = agent_stop_release,
                                        .drain = agent_stop_drain,

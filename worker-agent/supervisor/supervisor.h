@@ -21,7 +21,7 @@
  *                                                       note, age_ms, busy} + output, each
  *   spawn {struct spawn_request}          ->
  *                                         <-   spawned {id, pid, address} + output, or
- *                                              refused {id, why}
+ *                                              rejected {id, why}
  *   note {id, note}                       ->   (kept for the next agent)
  *   signal {id, signal}                   ->
  *                                         <-   died {id, how}

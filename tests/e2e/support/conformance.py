@@ -19,7 +19,7 @@ Arrived = collections.namedtuple('Arrived', 'method target body head')
 
 class Case:
     """
-    DATA is sent over one connection, all at once or as a list of pieces. WANT: 'pass', 'refuse', or 'either' where RFC 9112
+    DATA is sent over one connection, all at once or as a list of pieces. WANT: 'pass', 'reject', or 'either' where RFC 9112
     leaves the choice; OURS is then the behavior of resumelb, and REASON the rejection reason that it counts. REQUESTS are the
     requests that must arrive, as (method, target, body). AFTER is the state of the connection afterwards: 'open', 'closed', or
     None if any is correct. HAS and LACKS are header fields of the first request: {name: [values in order]}, [names].
@@ -28,21 +28,21 @@ class Case:
     def __init__(self, group, name, data, want='pass', ours=None, reason=None, requests=None, after='unset',
                  has=None, lacks=(), status=None, fin=False, check=None, only=None, passed_after='open'):
         self.group, self.name, self.want, self.ours, self.reason = group, name, want, ours or want, reason
-        assert self.ours in ('pass', 'refuse'), name
+        assert self.ours in ('pass', 'reject'), name
         self.pieces = [data] if isinstance(data, bytes) else list(data)
         self.given = requests
-        self.requests = requests if requests is not None else [('GET', '/c', b'')] if want != 'refuse' else []
-        self.after = after if after != 'unset' else 'closed' if self.ours == 'refuse' else 'open'
+        self.requests = requests if requests is not None else [('GET', '/c', b'')] if want != 'reject' else []
+        self.after = after if after != 'unset' else 'closed' if self.ours == 'reject' else 'open'
         self.passed_after = passed_after
         self.has, self.lacks, self.status = has or {}, lacks, status
         self.fin, self.check, self.only = fin, check, only
 
-    def expected(self, refused):
+    def expected(self, rejected):
         """
         The expected state of the connection after the case. PASSED_AFTER applies to a proxy that accepts a request that
         resumelb rejects.
         """
-        passed = self.want == 'either' and self.ours == 'refuse' and not refused
+        passed = self.want == 'either' and self.ours == 'reject' and not rejected
         return self.passed_after if passed and self.after == 'closed' else self.after
 
     @property
@@ -188,13 +188,13 @@ class Run:
         return self.out
 
     def see_what_is_left(self):
-        refused = self.out.answers[-1][0] >= 400
+        rejected = self.out.answers[-1][0] >= 400
         if self.case.fin:
             with contextlib.suppress(OSError):
                 self.client.sock.shutdown(socket.SHUT_WR)
             self.wait_for_end()
             return
-        if self.case.expected(refused) == 'closed' or (refused and self.case.after == 'open'):
+        if self.case.expected(rejected) == 'closed' or (rejected and self.case.after == 'open'):
             self.wait_for_end()
             return
         self.send([PROBE])
@@ -215,12 +215,12 @@ def wrong_pass(case, out):
     for name in case.lacks:
         if name.encode() in found:
             return '%s arrived: %r' % (name, found[name.encode()])
-    if case.expected(refused=False) not in (None, out.after) and not case.fin:
+    if case.expected(rejected=False) not in (None, out.after) and not case.fin:
         return 'connection ' + str(out.after)
     return case.check(out) if case.check else None
 
 
-def wrong_refusal(case, out, before):
+def wrong_rejection(case, out, before):
     """Checks a rejection. BEFORE: requests that may have arrived, as they were complete before the rejected one."""
     if [(a.method, a.target, a.body) for a in out.arrived] != before:
         return 'arrived: %r' % [(a.method, a.target, a.body[:80]) for a in out.arrived][:8]
@@ -239,14 +239,14 @@ def wrong_refusal(case, out, before):
 
 def wrong(case, out, ours):
     """The reason why OUT is wrong for any proxy, or for resumelb if OURS. None if it is correct."""
-    before = case.given if case.want == 'refuse' and case.given else []
+    before = case.given if case.want == 'reject' and case.given else []
     wanted = case.ours if ours else case.want
     if wanted == 'pass':
         return wrong_pass(case, out)
-    why = wrong_refusal(case, out, before)
-    if wanted == 'refuse':
+    why = wrong_rejection(case, out, before)
+    if wanted == 'reject':
         if why is None and ours and not case.fin and len(out.answers) == len(before):
-            return 'refused without an answer'
+            return 'rejected without an answer'
         return why
     return None if why is None else wrong_pass(case, out)
 

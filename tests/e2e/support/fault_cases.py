@@ -10,9 +10,9 @@ from .http import Client, CutShort
 GROUP = 'tried again'
 SAFE, IDEMPOTENT, ONCE = ('GET', 'HEAD'), ('PUT', 'DELETE'), ('POST', 'PATCH')
 METHODS = (*SAFE, *IDEMPOTENT, *ONCE)
-REFUSALS = ('answers 502', 'answers 503', 'pretends to be an agent')
+REJECTIONS = ('answers 502', 'answers 503', 'pretends to be an agent')
 SILENT = 'is silent'
-FAULTS = ('resets', 'closes', 'half a head', 'garbage', SILENT, *REFUSALS)
+FAULTS = ('resets', 'closes', 'half a head', 'garbage', SILENT, *REJECTIONS)
 ANSWERS = {'answers 502': (502, '502 Theirs', ()), 'answers 503': (503, '503 Theirs', ()),
            'pretends to be an agent': (503, '503 Theirs', (('Resumelb-Unprocessed', '1'),))}
 
@@ -44,7 +44,7 @@ class Faulty:
             fails = (first or fault in ('resets', 'closes') and reused) and (before > 0 or not reused)
             if fault and fails:
                 self.fail(c, fault, request[0].startswith(b'HEAD'))
-                if fault not in REFUSALS:
+                if fault not in REJECTIONS:
                     return
             else:
                 c.answer(b'' if request[0].startswith(b'HEAD') else b'fine')

@@ -143,7 +143,7 @@ static void allow_descriptors(bool more)
     struct rlimit limit;
     int next = 0;
 
-    /* The lowest free one is the first that is refused. */
+    /* The lowest free one is the first that is rejected. */
     while (fcntl(next, F_GETFD) != -1)
         ++next;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);

@@ -316,7 +316,8 @@ static void a_waiting_call_is_notified_when_the_daemon_exits(void **state)
     acquire(f, &waiter, &waiting);
     await_queue(f, 2);
     poolcounterd_kill(&w->daemon);
-    /* On any connection: a new one is closed; on an idle one the request is retried and refused. */
+    /* On any connection: a new one is closed; on an idle one the request is retried and rejected.
+     */
     assert_int_equal(await_answer(&waiter), COUNTER_UNREACHABLE);
     assert_true(waiter.call.why == POOL_COUNTER_TROUBLE_CLOSED ||
                 waiter.call.why == POOL_COUNTER_TROUBLE_CONNECT);
@@ -341,7 +342,7 @@ static void idle_connections_do_not_outlive_their_daemon(void **state)
     }
 }
 
-static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void **state)
+static void a_server_that_rejects_is_left_alone_and_found_when_it_is_back(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -554,7 +555,7 @@ int main(void)
         CASE(a_lock_is_lost_with_its_daemon_and_its_release_does_nothing),
         CASE(a_waiting_call_is_notified_when_the_daemon_exits),
         CASE(idle_connections_do_not_outlive_their_daemon),
-        CASE(a_server_that_refuses_is_left_alone_and_found_when_it_is_back),
+        CASE(a_server_that_rejects_is_left_alone_and_found_when_it_is_back),
         CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues),
         CASE(a_call_that_finds_all_connections_taken_learns_so),
         CASE(idle_connections_over_the_limit_are_closed),

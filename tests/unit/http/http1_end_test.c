@@ -139,7 +139,7 @@ static void last_response_reaches_a_client_that_has_sent_more(void **state)
     raw_turn_until(f->loop, is_gone, f);
 }
 
-static void refused_client_that_is_still_sending_gets_its_response(void **state)
+static void rejected_client_that_is_still_sending_gets_its_response(void **state)
 {
     enum { LARGE = 1024 * 1024 };
     static char body[LARGE];
@@ -150,7 +150,7 @@ static void refused_client_that_is_still_sending_gets_its_response(void **state)
     raw_await_end(f->loop, &f->client);
     assert_true(f->client.ended);
     assert_true(raw_has(&f->client, "HTTP/1.1 413 "));
-    assert_int_equal(fixture_refused(f, FAULT_BODY_TOO_LARGE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_BODY_TOO_LARGE), 1);
     assert_int_equal(http_server_connections(f->server), 1);
     raw_close(&f->client);
     raw_turn_until(f->loop, is_gone, f);
@@ -273,7 +273,7 @@ int main(void)
         TEST(client_that_may_close_its_half_has_its_unread_requests_served),
         TEST(client_that_may_close_its_half_is_noticed_when_it_resets),
         TEST(last_response_reaches_a_client_that_has_sent_more),
-        TEST(refused_client_that_is_still_sending_gets_its_response),
+        TEST(rejected_client_that_is_still_sending_gets_its_response),
         TEST(client_that_waits_is_asked_to_continue),
         TEST(client_that_need_not_wait_is_not_notified),
         TEST(old_client_is_not_notified_even_if_it_waits),

@@ -2,7 +2,7 @@
  *
  * HTTP/1 requests as the handler gets them, one after the other on a connection, and the framing of
  * their responses. The end of connections within a request: http1_end_test.c. Requests in pieces,
- * and refused ones: http1_pieces_test.c, request_check_test.c.
+ * and rejected ones: http1_pieces_test.c, request_check_test.c.
  */
 #include "tests/unit/http/http_server_fixture.h"
 #include "tests/unit/http/tunnel_fixture.h"

@@ -286,7 +286,7 @@ static void an_upload_whose_window_overflows_is_reported(void **state)
     h2_window(h, 1, INT32_MAX);
     h2_until(h, h2_has_reset, 1);
     assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_FLOW_CONTROL);
-    assert_int_equal(fixture_refused(&h->base, FAULT_HTTP2_WINDOW), 1);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_HTTP2_WINDOW), 1);
     h2_ping(h);
     assert_int_equal(h->client.goaways, 0);
     for (unsigned i = 1; i <= 10; ++i) {
@@ -295,7 +295,7 @@ static void an_upload_whose_window_overflows_is_reported(void **state)
     }
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
-    assert_int_equal(fixture_refused(&h->base, FAULT_HTTP2_WINDOW), 11);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_HTTP2_WINDOW), 11);
     assert_int_equal(h->base.requests, 0);
 }
 
@@ -462,7 +462,7 @@ static void a_body_that_is_too_large_is_answered_and_no_longer_read(void **state
     assert_int_equal(h->base.requests, 0);
 }
 
-static void a_head_request_is_refused_without_content(void **state)
+static void a_head_request_is_rejected_without_content(void **state)
 {
     struct h2 *h = *state;
 
@@ -602,7 +602,7 @@ static void abandoning_most_requests_before_their_responses_ends_the_connection(
     abandon(h, 10, false);
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
-    assert_int_equal(fixture_refused(&h->base, FAULT_FRAMES_ABANDONED), 1);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_FRAMES_ABANDONED), 1);
 }
 
 static void overflowing_the_windows_of_responses_that_have_begun_ends_the_connection(void **state)
@@ -620,7 +620,7 @@ static void overflowing_the_windows_of_responses_that_have_begun_ends_the_connec
     }
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
-    assert_int_equal(fixture_refused(&h->base, FAULT_FRAMES_ABANDONED), 1);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_FRAMES_ABANDONED), 1);
 }
 
 static void other_protocols_get_settings_and_are_closed(void **state)
@@ -635,7 +635,7 @@ static void other_protocols_get_settings_and_are_closed(void **state)
     assert_int_equal(h->client.goaways, 0);
     assert_int_equal(h->base.requests, 0);
     http_server_read_counts(h->base.server, &counts);
-    assert_int_equal(counts.refused[FAULT_HTTP2_PREFACE], 1);
+    assert_int_equal(counts.rejected[FAULT_HTTP2_PREFACE], 1);
 }
 
 static void an_error_after_the_preface_ends_with_goaway(void **state)
@@ -670,7 +670,7 @@ struct pinging {
     size_t at; /* of PINGS, sent again and again */
 };
 
-static bool is_refused_for_pings(void *context)
+static bool is_rejected_for_pings(void *context)
 {
     struct pinging *p = context;
     struct http_server_counts counts;
@@ -680,10 +680,10 @@ static bool is_refused_for_pings(void *context)
     if (n > 0)
         p->at = (p->at + (size_t)n) % p->pings.len;
     http_server_read_counts(p->h->base.server, &counts);
-    return counts.refused[FAULT_FRAMES_PING] == 1;
+    return counts.rejected[FAULT_FRAMES_PING] == 1;
 }
 
-static void a_client_that_does_not_read_what_it_asks_for_is_refused(void **state)
+static void a_client_that_does_not_read_what_it_asks_for_is_rejected(void **state)
 {
     struct h2 *h = *state;
     struct pinging p = {.h = h};
@@ -691,7 +691,7 @@ static void a_client_that_does_not_read_what_it_asks_for_is_refused(void **state
     h2_connect(h);
     for (int i = 0; i < 1000; ++i)
         h2_frame(&p.pings, TYPE_PING, 0, 0, SLICE_LIT("12345678"));
-    raw_turn_until(h->base.loop, is_refused_for_pings, &p);
+    raw_turn_until(h->base.loop, is_rejected_for_pings, &p);
     text_fini(&p.pings);
 }
 
@@ -736,7 +736,7 @@ int main(void)
         H2_TEST(cookies_are_one_field_whose_size_counts),
         H2_TEST(trailers_end_a_request_and_are_dropped),
         H2_TEST(a_body_that_is_too_large_is_answered_and_no_longer_read),
-        H2_TEST(a_head_request_is_refused_without_content),
+        H2_TEST(a_head_request_is_rejected_without_content),
         H2_TEST(a_path_above_the_limit_of_heads_is_414),
         H2_TEST(more_requests_than_are_tolerated_that_violate_rules_end_the_connection),
         H2_TEST(any_size_of_the_clients_table_is_honored),
@@ -747,7 +747,7 @@ int main(void)
         H2_TEST(other_protocols_get_settings_and_are_closed),
         H2_TEST(an_error_after_the_preface_ends_with_goaway),
         H2_TEST(frames_of_servers_end_the_connection),
-        H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_refused),
+        H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_rejected),
         H2_TEST(a_drain_names_all_streams_first),
     };
 

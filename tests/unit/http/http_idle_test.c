@@ -267,7 +267,7 @@ static void client_that_resets_meanwhile_is_noticed(void **state)
     fixture_await_connections(f, 0);
 }
 
-static void half_a_head_is_refused_in_time(void **state)
+static void half_a_head_is_rejected_in_time(void **state)
 {
     struct fixture *f = *state;
 
@@ -499,7 +499,7 @@ int main(void)
         IDLE(without_descriptors_it_is_served_all_the_same),
         IDLE(client_that_closes_meanwhile_is_noticed),
         IDLE(client_that_resets_meanwhile_is_noticed),
-        IDLE(half_a_head_is_refused_in_time),
+        IDLE(half_a_head_is_rejected_in_time),
         IDLE(an_idle_connection_ends_after_its_timeout),
         IDLE(new_limits_hold_for_those_that_are_idle),
         IDLE(drain_ends_it),

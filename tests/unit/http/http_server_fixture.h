@@ -236,9 +236,9 @@ static inline struct http_server_counts fixture_counts(struct fixture *f)
     return c;
 }
 
-static inline uint64_t fixture_refused(struct fixture *f, enum request_fault fault)
+static inline uint64_t fixture_rejected(struct fixture *f, enum request_fault fault)
 {
-    return fixture_counts(f).refused[fault];
+    return fixture_counts(f).rejected[fault];
 }
 
 static inline bool fixture_has_connections(void *context)
@@ -278,7 +278,7 @@ static inline struct rlimit fixture_take_descriptors(void)
     assert_true(next != -1);
     close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    /* Not 0: poll(2) refuses more descriptors than the limit. */
+    /* Not 0: poll(2) rejects more descriptors than the limit. */
     struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     return before;

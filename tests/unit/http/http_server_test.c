@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests and answers. Requests refused: request_check_test.c. Answers held back:
+ * Requests and answers. Requests rejected: request_check_test.c. Answers held back:
  * http_reply_test.c. Connections, time and tunnels: http_conn_test.c.
  */
 #include "tests/unit/http/http_server_fixture.h"
@@ -462,7 +462,7 @@ static void chunked_request_is_handed_over_whole(void **state)
     fixture_await_gone(f, 2);
 }
 
-static void body_over_its_limit_is_refused(void **state)
+static void body_over_its_limit_is_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -523,7 +523,7 @@ int main(void)
         TEST(client_that_leaves_within_a_send_is_noticed),
         TEST(calls_after_the_client_has_gone_do_nothing),
         TEST(chunked_request_is_handed_over_whole),
-        TEST(body_over_its_limit_is_refused),
+        TEST(body_over_its_limit_is_rejected),
         TEST(large_body_is_spilled_to_a_file),
     };
 

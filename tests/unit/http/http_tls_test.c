@@ -273,7 +273,7 @@ static void large_bodies_pass_both_ways(void **state)
     free(body);
 }
 
-static void refused_client_that_is_still_sending_gets_its_response(void **state)
+static void rejected_client_that_is_still_sending_gets_its_response(void **state)
 {
     struct fixture *f = *state;
     char *body = letters(MANY_BYTES);
@@ -496,7 +496,7 @@ static void assert_flooded(struct fixture *f, unsigned connections)
 {
     tls_await_end(&client);
     fixture_await_connections(f, 0);
-    assert_int_equal(fixture_refused(f, FAULT_TLS_MESSAGES), connections);
+    assert_int_equal(fixture_rejected(f, FAULT_TLS_MESSAGES), connections);
     tls_client_close(&client);
 }
 
@@ -535,7 +535,7 @@ static void key_updates_between_requests_are_accepted(void **state)
         tls_send(&client, GET);
         fixture_await_requests(f, n);
     }
-    assert_int_equal(fixture_refused(f, FAULT_TLS_MESSAGES), 0);
+    assert_int_equal(fixture_rejected(f, FAULT_TLS_MESSAGES), 0);
 }
 
 /* The client's hello, with MORE bytes in its list of protocols, in records of one byte. */
@@ -732,13 +732,13 @@ static void connection_without_a_valid_proxy_header_is_closed_in_silence(void **
     fixture_send(f, GET);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->client.in.len, 0);
-    assert_int_equal(fixture_refused(f, FAULT_PROXY_MISSING), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_PROXY_MISSING), 1);
     fixture_forget_client(f);
     listen_as(f, NULL, (struct http_listen_options){.proxy_from = &none});
     raw_connect(&f->addr, &f->client);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->client.in.len, 0);
-    assert_int_equal(fixture_refused(f, FAULT_PROXY_SENDER), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_PROXY_SENDER), 1);
     assert_int_equal(f->requests, 0);
 }
 
@@ -752,7 +752,7 @@ static void proxy_header_that_does_not_come_is_not_awaited_for_ever(void **state
     http_server_set(f->server, &o);
     fixture_send(f, "PROXY TC");
     raw_await_end(f->loop, &f->client);
-    assert_int_equal(fixture_refused(f, FAULT_PROXY_LATE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_PROXY_LATE), 1);
 }
 
 #define TLS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -771,7 +771,7 @@ int main(void)
         TLS(pipelined_requests_of_one_record_are_all_served),
         TLS(record_in_pieces_and_requests_in_records_of_a_byte_are_served),
         TLS(large_bodies_pass_both_ways),
-        TLS(refused_client_that_is_still_sending_gets_its_response),
+        TLS(rejected_client_that_is_still_sending_gets_its_response),
         TLS(end_of_tls_without_that_of_the_connection_closes_an_idle_one),
         TLS(end_of_tls_ends_a_request_in_progress),
         TLS(request_that_may_outlive_the_end_of_tls_is_served),

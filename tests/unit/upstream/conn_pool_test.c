@@ -152,7 +152,7 @@ static void checkin_goes_to_the_first_in_line(void **state)
     give_back(f, d);
 }
 
-static void a_full_line_refuses(void **state)
+static void a_full_line_rejects(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -164,9 +164,9 @@ static void a_full_line_refuses(void **state)
         waiting[i] = asker();
         assert_int_equal(ask(f, i, &any, waiting[i]), CONN_WAIT);
     }
-    assert_int_equal(ask(f, 0, &any, late), CONN_REFUSED);
+    assert_int_equal(ask(f, 0, &any, late), CONN_REJECTED);
     assert_int_equal(late->w.error, ERR_QUEUE_FULL);
-    assert_int_equal(view(f).refused, 1);
+    assert_int_equal(view(f).rejected, 1);
     assert_int_equal(view(f).waiting, 3);
     for (unsigned i = 0; i < 3; ++i)
         gone(waiting[i]);
@@ -381,14 +381,14 @@ static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait(v
     conn_pool_check(f->pool);
     turn_all(f);
     assert_int_equal(coming->w.error, ERR_NO_WORKER);
-    reported_of(f, coming, CONN_REFUSED);
-    reported_of(f, second, CONN_REFUSED);
-    reported_of(f, in_line, CONN_REFUSED);
+    reported_of(f, coming, CONN_REJECTED);
+    reported_of(f, second, CONN_REJECTED);
+    reported_of(f, in_line, CONN_REJECTED);
     assert_int_equal(atomic_load(&f->counts.live), 1);
     give_back(f, used);
     assert_int_equal(atomic_load(&f->counts.live), 0);
     struct asker *late = asker();
-    assert_int_equal(ask(f, 0, &any, late), CONN_REFUSED);
+    assert_int_equal(ask(f, 0, &any, late), CONN_REJECTED);
     assert_int_equal(late->w.error, ERR_NO_WORKER);
     gone(late);
 }
@@ -462,7 +462,7 @@ int main(void)
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),
         TEST(checkin_goes_to_the_first_in_line),
-        TEST(a_full_line_refuses),
+        TEST(a_full_line_rejects),
         TEST(a_forgotten_connection_leaves_room_for_the_next),
         TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),

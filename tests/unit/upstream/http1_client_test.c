@@ -384,7 +384,7 @@ static void assert_bad_response(struct fixture *f, const char *response)
     connect_to_worker(f);
 }
 
-static void garbage_is_refused(void **state)
+static void garbage_is_rejected(void **state)
 {
     static const char *const garbage[] = {
         "garbage\r\n\r\n",
@@ -431,7 +431,7 @@ static void a_hundred_interim_responses_pass_before_each_response(void **state)
     text_fini(&t);
 }
 
-static void one_interim_response_more_is_refused(void **state)
+static void one_interim_response_more_is_rejected(void **state)
 {
     struct text t = interim_responses(HTTP1_INTERIM_MAX + 1);
 
@@ -439,7 +439,7 @@ static void one_interim_response_more_is_refused(void **state)
     text_fini(&t);
 }
 
-static void endless_head_is_refused(void **state)
+static void endless_head_is_rejected(void **state)
 {
     struct fixture *f = *state;
     struct text t = {0};
@@ -628,10 +628,10 @@ int main(void)
         TEST(both_a_coding_and_a_length_forbid_reuse),
         TEST(bytes_after_the_last_chunk_forbid_reuse),
         TEST(connection_close_forbids_reuse),
-        TEST(garbage_is_refused),
+        TEST(garbage_is_rejected),
         TEST(a_hundred_interim_responses_pass_before_each_response),
-        TEST(one_interim_response_more_is_refused),
-        TEST(endless_head_is_refused),
+        TEST(one_interim_response_more_is_rejected),
+        TEST(endless_head_is_rejected),
         TEST(large_head_in_many_pieces_is_read),
         TEST(paused_response_is_not_read),
         TEST(bytes_read_with_the_head_wait_for_resume),

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/wire/cache_fixture.h"
 
-/* Each refused message stands beside one that differs in the reason only, and is not refused. */
+/* Each rejected message stands beside one that differs in the reason only, and is not rejected. */
 
 /* ---- requests ---- */
 
@@ -245,7 +245,7 @@ static void must_understand_outweighs_no_store_for_a_known_status_only(void **st
 static void a_private_response_is_not_shared(void **state)
 {
     static const struct {
-        const char *shared, *refused;
+        const char *shared, *rejected;
     } pairs[] = {
         {"Cache-Control: store", "Cache-Control: no-store"},
         {"Cache-Control: max-age=9, cache", "Cache-Control: max-age=9, no-cache"},
@@ -259,7 +259,7 @@ static void a_private_response_is_not_shared(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(pairs); ++i) {
         assert_true(is_shared(200, pairs[i].shared));
-        assert_false(is_shared(200, pairs[i].refused));
+        assert_false(is_shared(200, pairs[i].rejected));
     }
 }
 
@@ -391,7 +391,7 @@ static void stale_if_error_states_how_stale_it_may_be(void **state)
     assert_false(stale_at("Cache-Control: stale-if-error=0", "", 1));
 }
 
-static void refusal_does_not_replace_a_page(void **state)
+static void rejection_does_not_replace_a_page(void **state)
 {
     struct cache_facts facts;
 
@@ -449,7 +449,7 @@ int main(void)
         cmocka_unit_test(the_first_age_counts_and_an_invalid_one_is_ignored),
         cmocka_unit_test(stale_response_stands_in_unless_it_forbids),
         cmocka_unit_test(stale_if_error_states_how_stale_it_may_be),
-        cmocka_unit_test(refusal_does_not_replace_a_page),
+        cmocka_unit_test(rejection_does_not_replace_a_page),
         cmocka_unit_test(request_states_how_old_its_answer_may_be),
     };
 

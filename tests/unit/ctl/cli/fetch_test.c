@@ -166,7 +166,7 @@ static void a_response_that_is_not_http_is_an_error(void **state)
            ERR_BAD_RESPONSE, 0, NULL);
 }
 
-static void too_much_is_refused_before_it_is_read(void **state)
+static void too_much_is_rejected_before_it_is_read(void **state)
 {
     (void)state;
     expect("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", STAY_AFTER, ERR_TOO_LARGE, 0,
@@ -359,7 +359,7 @@ int main(void)
         cmocka_unit_test(a_body_is_taken_whole_however_it_is_framed),
         cmocka_unit_test(a_body_cut_short_is_an_error),
         cmocka_unit_test(a_response_that_is_not_http_is_an_error),
-        cmocka_unit_test(too_much_is_refused_before_it_is_read),
+        cmocka_unit_test(too_much_is_rejected_before_it_is_read),
         cmocka_unit_test(silence_ends_at_the_timeout),
         cmocka_unit_test(large_bodies_arrive),
         cmocka_unit_test(the_request_has_host_and_token),

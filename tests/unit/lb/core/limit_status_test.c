@@ -264,14 +264,14 @@ static void metrics_have_a_series_for_each_limit_and_daemon(void **state)
     put_effective(c, limits, ARRAY_LEN(limits));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
     topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
-    atomic_store(&mine.counter->figures.refused_full, 7);
+    atomic_store(&mine.counter->figures.rejected_full, 7);
     status_metrics(&c->lb, &m);
     expect_line(&out, "resumelb_limit_held{application=\"default\",limit=\"pages\"} 1");
     expect_line(&out, "resumelb_limit_held{application=\"default\",limit=\"far\"} 0");
     expect_line(&out, "resumelb_limit_waited_seconds_total{application=\"default\","
                       "limit=\"pages\"} 2.5");
     expect_line(&out,
-                "resumelb_limit_refused_full_total{application=\"default\",limit=\"pages\"} 7");
+                "resumelb_limit_rejected_full_total{application=\"default\",limit=\"pages\"} 7");
     expect_line(&out, "resumelb_limit_maxqueue{application=\"default\",limit=\"pages\"} 1000");
     expect_line(&out, "resumelb_pool_counter_server_suspended{application=\"default\","
                       "server=\"unix:/run/\\\"x\"} 0");

@@ -164,7 +164,7 @@ static json_t *described(const struct fixture *f, const char *name)
     return found;
 }
 
-/* Whether the status has WORDS in member WHAT of NAME, or of what is refused of it. */
+/* Whether the status has WORDS in member WHAT of NAME, or of what is rejected of it. */
 static bool shows(const struct fixture *f, const char *name, const char *what, const char *words)
 {
     json_t *one = described(f, name);
@@ -294,19 +294,19 @@ static void invalid_values_are_rejected_with_their_reason(void **state)
     follow_tree(f);
     tree_says(f, "database", "{\"workers\": 6, \"timeout\": \"soon\", \"page\": \"/etc/passwd\"}");
     wait_workers(f, "database", 6);
-    assert_true(shows(f, "database", "refused", "configuration file only"));
-    assert_true(shows(f, "database", "refused", "timeout"));
+    assert_true(shows(f, "database", "rejected", "configuration file only"));
+    assert_true(shows(f, "database", "rejected", "timeout"));
     assert_null(limit(f, "database")->s.page);
     tree_says(f, "database", "{\"workers\": 500}");
-    wait_shown(f, "database", "refused", "is above maxqueue");
+    wait_shown(f, "database", "rejected", "is above maxqueue");
     assert_int_equal(workers(f, "database"), 6);
     tree_says(f, "database", "{\"workers\": 7, \"path\": \"regex:(\"}");
-    wait_shown(f, "database", "refused", "at its character 2");
+    wait_shown(f, "database", "rejected", "at its character 2");
     assert_int_equal(workers(f, "database"), 6);
-    assert_true(stats_sum(f->c->app->stats, APP_STAT_settings_refused) >= 4);
+    assert_true(stats_sum(f->c->app->stats, APP_STAT_settings_rejected) >= 4);
     tree_says(f, "database", "{\"workers\": 7}");
     wait_workers(f, "database", 7);
-    assert_int_equal(stats_sum(f->c->app->stats, APP_STAT_refused_settings), 0);
+    assert_int_equal(stats_sum(f->c->app->stats, APP_STAT_rejected_settings), 0);
 }
 
 static void names_that_are_none_are_passed_over(void **state)
@@ -382,9 +382,9 @@ static void responses_are_shared_only_where_the_file_reports_it(void **state)
     wait_workers(f, "database", 5);
     wait_workers(f, "own", 6);
     assert_false(f->c->app->settings->limits->any_stores);
-    assert_true(shows(f, "database", "refused", "shares responses between clients"));
+    assert_true(shows(f, "database", "rejected", "shares responses between clients"));
     json_t *d = described(f, "database");
-    assert_int_equal(json_array_size(json_object_get(d, "refused")), 4);
+    assert_int_equal(json_array_size(json_object_get(d, "rejected")), 4);
     json_decref(d);
     /* The file says two of them as well. */
     reread(f, yaml);
@@ -519,7 +519,7 @@ static void a_tree_that_does_not_answer_is_remembered(void **state)
     limits_live_start(f->c->app->limits, f->tree, f->snapshot, 10);
     wait_workers(f, "a", 3);
     assert_true(shows(f, "a", "remembered", "true"));
-    assert_true(shows(f, "a", "refused", "configuration file only"));
+    assert_true(shows(f, "a", "rejected", "configuration file only"));
     assert_int_equal(f->c->app->settings->limits->n, 1);
     diag_fini(&d);
 }

@@ -215,7 +215,7 @@ static void url_over_its_limit_is_neither_kept_nor_found(void **state)
     memset(target, '/', RESPONSE_STORE_KEY_MAX);
     put(f, target, "x", NOW_US);
     assert_int_equal(stats(f).responses, 0);
-    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).rejected, 1);
     assert_string_equal(stale(f, target, NOW_US), "");
     target[RESPONSE_STORE_KEY_MAX - prefix] = '\0';
     put(f, target, "x", NOW_US);
@@ -285,7 +285,7 @@ static void older_response_does_not_replace_a_newer_one(void **state)
     put(f, "/", "new", NOW_US + 5);
     put(f, "/", "old", NOW_US);
     assert_string_equal(stale(f, "/", NOW_US + 6), "new");
-    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).rejected, 1);
     assert_int_equal(stats(f).stored, 1);
 }
 
@@ -372,7 +372,7 @@ static void maker_heeds_the_limit_of_one_response(void **state)
     response_store_set_limits(f->store, &f->limits, NOW_US);
     struct response_store_url url = url_of("/");
     response_store_put(f->store, &url, &c, NOW_US);
-    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).rejected, 1);
 }
 
 static void old_responses_give_way_when_memory_is_used_up(void **state)

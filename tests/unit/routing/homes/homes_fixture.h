@@ -23,7 +23,7 @@ struct lodgers {
     size_t ntickets;
     uint64_t now_us;
     struct homes_choice choice; /* the last */
-    bool refused[HOMES_WORKERS];
+    bool rejected[HOMES_WORKERS];
     /* What is published of "warm.example". */
     int published[HOMES_WARM_MAX];
     size_t npublished;
@@ -80,16 +80,16 @@ static inline void lodgers_end(struct lodgers *f)
     homes_destroy(f->homes);
 }
 
-static inline bool lodgers_refuses(void *context, void *worker)
+static inline bool lodgers_rejects(void *context, void *worker)
 {
-    return ((const struct lodgers *)context)->refused[(uintptr_t)worker - 1];
+    return ((const struct lodgers *)context)->rejected[(uintptr_t)worker - 1];
 }
 
 /* -> the number of the worker that gets a request of CLS, or -1; the request is ntickets - 1. */
 static inline int ask(struct lodgers *f, const char *cls)
 {
     struct homes_request r = {
-        .cls = slice_of(cls), .now_us = f->now_us, .refuses = lodgers_refuses, .context = f};
+        .cls = slice_of(cls), .now_us = f->now_us, .rejects = lodgers_rejects, .context = f};
     struct homes_plan plan;
 
     homes_plan(f->homes, &r, &plan);

@@ -75,12 +75,12 @@ static void a_class_moves_away_from_a_home_that_others_have_flooded(void **state
     (void)state;
     lodgers_start(&f, 8, 1);
     int home = serve(&f, "quiet", 10 * MS);
-    /* All the others are refused, so the flood is there. */
+    /* All the others are rejected, so the flood is there. */
     for (int w = 0; w < 8; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     for (int i = 0; i < 200; ++i)
         assert_int_equal(ask(&f, "loud"), home);
-    memset(f.refused, 0, sizeof(f.refused));
+    memset(f.rejected, 0, sizeof(f.rejected));
     assert_int_not_equal(ask(&f, "quiet"), home);
     assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     assert_ptr_equal(f.choice.from, f.workers[home]);
@@ -98,11 +98,11 @@ static void a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one(void *
     for (int i = 0; i < 200; ++i)
         serve(&f, "others", 10 * MS);
     for (int w = 0; w < 8; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     do
         assert_int_equal(ask(&f, "loud"), home);
     while (f.choice.home_us < 125 * MS);
-    memset(f.refused, 0, sizeof(f.refused));
+    memset(f.rejected, 0, sizeof(f.rejected));
     assert_int_not_equal(ask(&f, "quiet"), home);
     assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     /* Longer than four cold requests of 30 ms, not as long as V. */
@@ -127,9 +127,9 @@ static void a_home_that_the_class_is_not_worth_is_given_up_after_a_while(void **
      * more often than homes that are given up as unused. */
     for (int i = 0; i < 20000; ++i) {
         for (int w = 0; w < 16 && i % 50 == 0; ++w)
-            f.refused[w] = w != i / 50 % 16;
+            f.rejected[w] = w != i / 50 % 16;
         serve(&f, i % 50 == 0 ? "small" : "large", 10 * MS);
-        memset(f.refused, 0, sizeof(f.refused));
+        memset(f.rejected, 0, sizeof(f.rejected));
     }
     assert_int_equal(homes_count(&f, "small"), 5);
     lodgers_end(&f);
@@ -246,7 +246,7 @@ static void scores_of_an_excluded_worker_have_no_effect(void **state)
     f.published[0] = 5;
     f.published[1] = 3;
     f.npublished = 2;
-    f.refused[5] = true;
+    f.rejected[5] = true;
     homes_set_eligible(f.homes, f.workers[3], false, f.now_us);
     int w = serve(&f, "warm.example", 10 * MS);
     assert_int_not_equal(w, 5);
@@ -267,9 +267,9 @@ static void the_classes_of_an_ineligible_worker_move_one_by_one_and_wait_for_it(
     int other = home;
     /* Another class that lives there too. */
     for (int w = 0; w < 4; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     assert_int_equal(serve(&f, "b", 10 * MS), other);
-    memset(f.refused, 0, sizeof(f.refused));
+    memset(f.rejected, 0, sizeof(f.rejected));
     homes_set_eligible(f.homes, f.workers[home], false, f.now_us);
     assert_int_not_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(f.choice.reason, HOMES_NEW);
@@ -306,7 +306,7 @@ static void no_eligible_worker_is_none_to_choose(void **state)
     homes_set_eligible(f.homes, f.workers[0], false, f.now_us);
     homes_set_eligible(f.homes, f.workers[1], false, f.now_us);
     assert_int_equal(ask(&f, "a"), -1);
-    f.refused[0] = true;
+    f.rejected[0] = true;
     homes_set_eligible(f.homes, f.workers[0], true, f.now_us);
     assert_int_equal(ask(&f, "a"), -1);
     lodgers_end(&f);
@@ -319,10 +319,10 @@ static void overflow_leaves_the_homes_as_they_are(void **state)
     (void)state;
     lodgers_start(&f, 4, 1);
     int home = serve(&f, "a", 10 * MS);
-    f.refused[home] = true;
+    f.rejected[home] = true;
     assert_int_not_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(f.choice.reason, HOMES_OVERFLOW);
-    f.refused[home] = false;
+    f.rejected[home] = false;
     assert_int_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(homes_count(&f, "a"), 1);
     lodgers_end(&f);
@@ -422,7 +422,7 @@ static void a_long_poll_keeps_none_from_a_worker_that_serves_others_beside(void 
     lodgers_start(&f, 2, 4);
     int home = ask(&f, "poll");
     for (int w = 0; w < 2; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     for (int i = 0; i < 200; ++i) {
         serve(&f, "a", 10 * MS);
         assert_true(view_of(&f, home).stalled_us == 0);
