@@ -8,7 +8,7 @@ The database of the busiest class hangs: the effect on the other classes, with l
 A gunicorn with one process, of one request at a time, for each of --processes; --rate requests a second, at random
 times, independent of responses: 90 % for one class, the others for ten more. Each waits 10 ms for its database. After
 --quiet seconds that of the hot class hangs: each of its requests takes 10 s, for --hang seconds. Latency counts from when
-the request was due; one without an answer after 30 s counts as failed, and with those 30 s. Everything is restarted
+the request was due; one without a response after 30 s counts as failed, and with those 30 s. Everything is restarted
 for each row and round; the result is the median of the rounds' ratios. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
@@ -111,7 +111,7 @@ def main():
         for name in turning(names, n):
             samples[name].append(sample(*run(options, name, n + 1)))
             print(name, samples[name][-1], flush=True)
-    table(['others', 'quiet: p50 ms', 'p99 ms', 'hang: p50 ms', 'p99 ms', 'p99 hang / quiet', 'without an answer 200',
+    table(['others', 'quiet: p50 ms', 'p99 ms', 'hang: p50 ms', 'p99 ms', 'p99 hang / quiet', 'without a response 200',
            'hot: 503', 'failed in quiet'], [row(n, samples[n]) for n in names])
 
 

@@ -145,7 +145,7 @@ struct pool_pick {
     enum home_kind home;      /* how the worker has become a home; HOME_USED: it was one before */
     struct worker *home_from; /* HOME_REASSIGN; counted reference, pool_put drops it; else NULL */
     struct list node_;        /* pool's: the worker's requests in flight, oldest first */
-    atomic_bool answered;   /* set by the caller at any time: the response headers were received */
+    atomic_bool responded;  /* set by the caller at any time: the response headers were received */
     struct pool_hand hand_; /* pool's: its policy's */
     bool counted_;          /* pool's: it is registered with the policy */
     struct shadow_request *shadow_; /* pool's: the shadow's side of it; owned; or NULL */
@@ -335,7 +335,7 @@ struct worker_view {
     bool available;
     uint64_t backlog;
     double mean_backlog;
-    uint64_t oldest_us;    /* monotonic start of the oldest request not ANSWERED; 0: none */
+    uint64_t oldest_us;    /* monotonic start of the oldest request not RESPONDED; 0: none */
     size_t nskills;        /* number of classes it has a score for */
     struct resume skills;  /* with assigned scores; filled only when asked for */
     struct worker *worker; /* counted reference */

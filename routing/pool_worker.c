@@ -80,7 +80,7 @@ void worker_declined(struct worker *w, uint64_t now_ms)
     atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REJECTION_MS, memory_order_relaxed);
 }
 
-void worker_answered(struct worker *w)
+void worker_responded(struct worker *w)
 {
     /* Usually it is 0 already: do not write, so that readers keep the cache line. */
     if (atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) != 0)

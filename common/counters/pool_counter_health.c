@@ -30,7 +30,7 @@ struct pool_counter_daemon {
     uint64_t suspended_ms; /* length of its suspension; 0: not suspended */
     uint64_t until_ms;     /* the end of that; then it is probed */
     uint64_t suspensions;
-    uint64_t replied_ms;
+    uint64_t responded_ms;
     bool probed; /* some loop's probe is in flight */
     enum pool_counter_slots slots;
     bool slots_asked;
@@ -181,7 +181,7 @@ static struct pool_counter_daemon_state state_locked(const struct pool_counter_d
         .suspended = d->suspended_ms != 0,
         .suspensions = d->suspensions,
         .suspended_ms = d->suspended_ms != 0 && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
-        .replied_ms = d->replied_ms,
+        .responded_ms = d->responded_ms,
     };
 }
 
@@ -212,7 +212,7 @@ bool pool_counter_daemon_begin_probe(struct pool_counter_daemon *d, uint64_t sil
                                      uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    uint64_t due_ms = d->suspended_ms != 0 ? d->until_ms : d->replied_ms + silent_ms;
+    uint64_t due_ms = d->suspended_ms != 0 ? d->until_ms : d->responded_ms + silent_ms;
     bool probe = !d->probed && now_ms >= due_ms;
     d->probed = d->probed || probe;
     pthread_mutex_unlock(&d->health->lock);
@@ -226,14 +226,14 @@ void pool_counter_daemon_end_probe(struct pool_counter_daemon *d)
     pthread_mutex_unlock(&d->health->lock);
 }
 
-bool pool_counter_daemon_replied(struct pool_counter_daemon *d, uint64_t now_ms)
+bool pool_counter_daemon_responded(struct pool_counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
     bool back = d->suspended_ms != 0;
     d->suspended_ms = d->failures = 0;
     /* Loops read the clock at different times. */
-    if (now_ms > d->replied_ms)
-        d->replied_ms = now_ms;
+    if (now_ms > d->responded_ms)
+        d->responded_ms = now_ms;
     /* It may be another program now. */
     if (back)
         d->slots = POOL_COUNTER_SLOTS_UNKNOWN;

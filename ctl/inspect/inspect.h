@@ -179,9 +179,9 @@ struct trace_request {
     char *method;
     char *why; /* the reason why it is unfinished, or NULL */
     enum trace_state state;
-    bool called, answered;
+    bool called, responded;
     unsigned status;
-    uint64_t begun_us, called_us, answered_us, age_us;
+    uint64_t begun_us, called_us, responded_us, age_us;
 };
 
 struct trace_report {

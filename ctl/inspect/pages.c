@@ -200,7 +200,7 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
         return;
     page_add(out, stored, "  stored responses: {responses:d} in ");
     text_addf(out, "%.1f KiB", (double)page_int(stored, "bytes") / 1024);
-    page_add(out, stored, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
+    page_add(out, stored, "; responses: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
 
 /* Without a name: the sum of all types beyond those that are counted individually. */

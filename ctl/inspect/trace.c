@@ -104,12 +104,12 @@ static void trace_begin(struct trace_report *r, const struct trace_line *l, stru
 static void trace_end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
 {
     struct trace_url *u = a->url;
-    uint64_t app_us = elapsed_since(a->answered_us, a->called_us);
-    bool timed = a->called && a->answered;
+    uint64_t app_us = elapsed_since(a->responded_us, a->called_us);
+    bool timed = a->called && a->responded;
 
     ++r->finished;
     ++u->finished;
-    if (a->answered)
+    if (a->responded)
         ++u->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
     if (timed) {
         u->min_us = u->timed == 0 || app_us < u->min_us ? app_us : u->min_us;
@@ -188,8 +188,8 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
         a->called_us = l->time_us;
     } else if (a != NULL && l->stage == 'A') {
         trace_enter(r, a, TRACE_OUTPUT);
-        a->answered = true;
-        a->answered_us = l->time_us;
+        a->responded = true;
+        a->responded_us = l->time_us;
         a->status = l->status;
     } else if (a != NULL && l->stage == 'E') {
         trace_end(r, a, m);

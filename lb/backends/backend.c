@@ -372,16 +372,16 @@ static void on_backend_connected(void *context, struct http1_conn *c, enum err e
 {
     struct backend *b = context;
     struct standby *s = &b->standby;
-    bool answers = c != NULL;
+    bool responds = c != NULL;
 
     s->attempt = NULL;
     if (c != NULL)
         http1_close(c);
     if (list_linked(&s->leave.node))
         return;
-    if (s->in_use && !(answers && !s->check.record.failing))
+    if (s->in_use && !(responds && !s->check.record.failing))
         start_pause(b);
-    else if (s->in_use || (!answers && e != ERR_SYSTEM))
+    else if (s->in_use || (!responds && e != ERR_SYSTEM))
         standby_switch(b);
 }
 

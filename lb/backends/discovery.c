@@ -459,7 +459,7 @@ static void restore_late(struct timer *wait)
     log_warn(NULL, "registrations-from-snapshot",
              "application=%s providers=%zu age_s=%llu reason=\"%s\"", ms->app->name,
              ms->providers.n, (unsigned long long)snapshot_age_s(ms->snapshot),
-             "no reply from the tree");
+             "no response from the tree");
     membership_update(ms);
 }
 

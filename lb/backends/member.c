@@ -207,11 +207,11 @@ void member_settings_changed(struct member *m)
  * ---- ejection ----
  *
  * Passive ejection: a worker that fails several requests in a row receives no requests until it
- * passes a probe (ejection_rule.h): it accepts a connection, passes a health check, or answers a
- * client's GET. If no GET arrives, or it is not probed, its ejection ends after its time. Ejection
- * fails open: the only available worker is not ejected, and a request that finds only ejected
- * workers ends all ejections. Ejections are started by data loops and ended by the control loop,
- * except by a probe.
+ * passes a probe (ejection_rule.h): it accepts a connection, passes a health check, or responds to
+ * a client's GET. If no GET arrives, or it is not probed, its ejection ends after its time.
+ * Ejection fails open: the only available worker is not ejected, and a request that finds only
+ * ejected workers ends all ejections. Ejections are started by data loops and ended by the control
+ * loop, except by a probe.
  *
  *   data loop   failure -> fail_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again

@@ -122,7 +122,7 @@ void membership_find_again(struct backend *b);
 
 /* Exchanges the list with *WORKERS, which the caller has to free, and resolves its names. */
 void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
-/* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
+/* Watches the workers of MS->path; WAIT_MS: how long the tree may take to respond. */
 void providers_start(struct membership *ms, uint64_t wait_ms);
 /* Stops watching, and drops all providers. */
 void providers_stop(struct membership *ms);

@@ -213,7 +213,7 @@ static void set_counters(struct application_loop *al)
     size_t n = limit_servers(&s->pool_counter_servers, servers);
 
     pool_counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                     s->pool_counter_answer_timeout_ms);
+                                     s->pool_counter_response_timeout_ms);
     pool_counter_client_set_servers(al->counters, servers, n);
 }
 

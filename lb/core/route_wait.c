@@ -53,13 +53,13 @@ void route_wait_wake_all_(struct list *released)
 
 enum {
     /*
-     * Time between two retries while no request is answered. A waiting request loses half of it on
-     * average when a worker has room again without reporting it.
+     * Time between two retries while no request gets a response. A waiting request loses half of it
+     * on average when a worker has room again without reporting it.
      */
     TICK_MS = 20,
-    /* Per answered request: two, so that a queue that moves again doubles its rate each time. */
-    TURNS_PER_ANSWER = 2,
-    /* Answers that come while a tick is due add up to no more than this. */
+    /* Per response: two, so that a queue that moves again doubles its rate each time. */
+    TURNS_PER_RESPONSE = 2,
+    /* Responses that come while a tick is due add up to no more than this. */
     TURNS_MAX = 64,
 };
 
@@ -139,6 +139,6 @@ void rejected_queue_served(struct rejected_queue *line)
     if (list_empty(&line->waiting))
         return;
     if (line->turns < TURNS_MAX)
-        line->turns += TURNS_PER_ANSWER;
+        line->turns += TURNS_PER_RESPONSE;
     timer_start(line->loop, &line->tick, 0);
 }

@@ -9,7 +9,7 @@
  *
  * Those that every worker rejected are in a bounded queue, and retried instead of failed, as the
  * workers' queues get shorter and processes that died are replaced. One queue for each data loop
- * and application, in order of arrival. Each answered request allows two retries, and each tick
+ * and application, in order of arrival. Each response allows two retries, and each tick
  * one. So a queue of any length costs overloaded workers only a few requests a second, and it
  * empties as fast as they serve once they accept requests again. A struct rejected_wait is embedded
  * in an exchange, which owns it.
@@ -67,7 +67,7 @@ bool rejected_queue_join(struct rejected_queue *line, struct rejected_wait *w, s
                          bool again);
 /* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
 void rejected_queue_leave(struct rejected_queue *line, struct rejected_wait *w);
-/* A worker has answered a request. */
+/* A worker has responded to a request. */
 void rejected_queue_served(struct rejected_queue *line);
 
 #endif

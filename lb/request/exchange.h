@@ -5,7 +5,7 @@
  *
  * It has two sides, which end at different times:
  *   the worker's  from ROUTE to RELEASE: a place in a pool, a connection
- *   the client's  from exchange_create to http_reply's gone()
+ *   the client's  from exchange_create to http_response's gone()
  * When both have ended it is accounted for. REQ ends with the client's side.
  *
  *   exchange.c  the walk itself, the client's side     connect.c  ROUTE and CONNECT
@@ -105,7 +105,7 @@ struct exchange {
     uint64_t entered_us;
     uint64_t start_us, start_wall_ms;
     uint64_t received_bytes, sent_bytes;
-    size_t buffered;                   /* part of reply.queued_bytes that was counted */
+    size_t buffered;                   /* part of response.queued_bytes that was counted */
     struct limit_set *limits;          /* counted reference, or NULL */
     struct stored_maker *stored_maker; /* owned: stores the response, or NULL */
 
@@ -171,8 +171,8 @@ struct exchange {
     struct timer total_timer;
 
     /* ---- not zeroed ---- */
-    struct pool_pick pick;   /* counted while member is not NULL; valid while LAST is not NULL */
-    struct http_reply reply; /* the client's side */
+    struct pool_pick pick; /* counted while member is not NULL; valid while LAST is not NULL */
+    struct http_response response; /* the client's side */
 
     /* ---- initialized once ---- */
     struct exchange_waits waits;
@@ -287,7 +287,8 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) 
 void exchange_slow_drained(struct exchange *x) noinline_;
 /* slow_client.c: aborts the response of X, which is slow, after the bytes in the file. */
 void exchange_slow_abort(struct exchange *x) cold_;
-/* slow_client.c: returns the bytes in memory that are not in the reply's queue. X must be slow. */
+/* slow_client.c: returns the bytes in memory that are not in the response's queue. X must be slow.
+ */
 size_t exchange_slow_bytes(const struct exchange *x);
 /* slow_client.c: ends a pause of reading from the worker. */
 void exchange_end_pause(struct exchange *x);

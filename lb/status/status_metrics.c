@@ -341,7 +341,7 @@ static const struct metric metrics[] = {
     TREE("tree_providers", "workers", providers, "Workers registered."),
     TREE("tree_rejected_providers", "providers", rejected, "Registrations rejected: of another application, or with a name that has no permitted address."),
     TREE("tree_held_workers", "workers", held, "Workers that are held although their registration ended, because many ended at once."),
-    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
+    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not responded yet; workers and settings are those of the cached snapshot."),
 #define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "limit", doc, each_limit, METRIC_MEMBER(type, struct limit_page, view.member)},
 #include "lb/core/limit_figure.def"
     LIMIT_SETTING("limit_workers", workers, "The setting workers: how many may hold one key."),

@@ -76,7 +76,7 @@ class Shared:
         config = {'workers': self.app.addresses, 'resume': 'measure', 'retries': 0,
                   'pool_counter_servers': [d.address for d in self.daemons],
                   # Long time-outs: a daemon that is slow on a busy machine must not count as hanging or unreachable.
-                  'pool_counter_connect_timeout': '60s', 'pool_counter_answer_timeout': '60s',
+                  'pool_counter_connect_timeout': '60s', 'pool_counter_response_timeout': '60s',
                   'limits': {'sites': {'where': 'daemon', 'workers': WORKERS, 'maxqueue': 1000, 'timeout': '10m'}}}
         self.balancers = [world.resumelb(config, name='lb%d' % i) for i in range(2)]
         self.hosts = self._find_hosts(keys)

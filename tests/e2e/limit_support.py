@@ -143,7 +143,7 @@ def balancer(world, app, limits, name='resumelb', **more):
     listen = more.pop('listen', None)
     if 'pool_counter_servers' in more:
         # Long time-outs: a daemon that is slow on a busy machine must not count as hanging, except in tests of that.
-        config.update(pool_counter_connect_timeout='60s', pool_counter_answer_timeout='60s')
+        config.update(pool_counter_connect_timeout='60s', pool_counter_response_timeout='60s')
     config.update(more)
     return world.resumelb(config, name=name, listen=listen)
 

@@ -39,7 +39,7 @@ def test_a_line_has_every_field_that_the_documentation_has_and_no_other(world):
     documented = re.findall(r'^\| `(\w+)` \| (?:text|number|bytes|microseconds) \|', DOCS.read_text(), re.M)
     assert list(line) == ['time'] + documented
     assert line['class'] == 'a.example' and line['worker'] == lb.worker.address and line['reason'] == 'new'
-    assert line['backlog'] == 0 and line['tries'] == 1 and line['outcome'] == 'answered'
+    assert line['backlog'] == 0 and line['tries'] == 1 and line['outcome'] == 'responded'
     parts = ['limit_wait_us', 'worker_wait_us', 'connection_wait_us', 'service_us', 'deliver_us']
     assert sum(line[p] for p in parts) <= line['total_us'] and line['first_byte_us'] <= line['service_us']
 

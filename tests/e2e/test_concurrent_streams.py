@@ -41,9 +41,9 @@ def initial_window(n):
 
 def settled(front, sent):
     """Checks that SENT requests arrived, all were answered with 2xx, and the metrics show nothing else."""
-    wait_until(lambda: front.lb.app()['outcomes'].get('answered', 0) == sent, '%d requests to be counted' % sent)
+    wait_until(lambda: front.lb.app()['outcomes'].get('responded', 0) == sent, '%d requests to be counted' % sent)
     app, stats = front.lb.app(), front.lb.app()['stats']
-    assert {name: n for name, n in app['outcomes'].items() if n} == {'answered': sent} and not any(front.lb.json()['unrouted'].values())
+    assert {name: n for name, n in app['outcomes'].items() if n} == {'responded': sent} and not any(front.lb.json()['unrouted'].values())
     assert (stats['requests'], stats['responses_2xx'], stats['requests_active'], stats['requests_waiting']) == (sent, sent, 0, 0)
     assert (stats['retries'], stats['connect_failures'], stats['ejections']) == (0, 0, 0)
     page = get(front.lb.admin, '/metrics', host=front.lb.admin).text

@@ -73,7 +73,7 @@ def test_errors_are_counted_and_reported(world, tmp_path):
     resetting = world.scripted(lambda c: (c.read_request(), c.reset()))
     assert ctl('playback', '-j', log, 'http://' + resetting.address).json()['servers'][0]['errors'] == 10
     nobody = ctl('playback', log, 'http://127.0.0.1:%d' % free_port()).out
-    assert '10 without an answer: connection refused' in nobody
+    assert '10 without a response: connection refused' in nobody
 
 
 def test_a_server_that_ends_idle_connections_is_asked_again(world, tmp_path):
@@ -92,7 +92,7 @@ def test_a_time_out_is_an_error_and_not_the_end(world, tmp_path):
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/')])
     out = ctl('playback', '-t', '1', log, 'http://' + server.address).out
     go.set()
-    assert '1 without an answer' in out
+    assert '1 without a response' in out
 
 
 def test_paced_requests_come_in_the_times_of_the_log(world, tmp_path):

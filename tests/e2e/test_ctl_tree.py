@@ -596,7 +596,7 @@ def test_auth_file_open_to_all_is_rejected(zookeeper, identities):
 def test_an_unreachable_server_is_reported_within_the_timeout(tmp_path):
     tool = Tool('zookeeper://127.0.0.1:1/x')
     error = tool('print', '--timeout', '1', code=1).error
-    assert error == 'resumelbctl: zookeeper: no reply from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
+    assert error == 'resumelbctl: zookeeper: no response from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
     assert tool('diff', '-', '--timeout', '1', text='', code=2).out == ''
     assert 'no such node' in Tool('directory:%s/none' % tmp_path)('print', code=1).error
 

@@ -88,7 +88,7 @@ def test_connections_whose_windows_are_closed_delay_no_other_client(world):
     front.all_given_back()
     assert metric(front, 'body_files') == 0
     assert 'slow-response-cut' in front.process.output()
-    assert {line['outcome'] for line in front.lines()} <= {'answered', 'slow-client', 'client-gone'}
+    assert {line['outcome'] for line in front.lines()} <= {'responded', 'slow-client', 'client-gone'}
 
 
 def test_bodies_that_are_never_complete_leave_room_for_those_of_others(world):

@@ -105,7 +105,7 @@ def test_a_check_that_hangs_fails_and_there_is_never_a_second_one(world):
     lb = start(world, a, b, health_check_timeout='150ms')
     a.gate.clear()
     becomes(lb, a, 'unhealthy')
-    assert lb.workers()[a.address]['check']['why'] == 'no answer in time'
+    assert lb.workers()[a.address]['check']['why'] == 'no response in time'
     lb.change(health_check_timeout='10m')
     a.gate.set()
     becomes(lb, a, 'ready')

@@ -233,7 +233,7 @@ def test_streams_that_end_without_a_window_leave_the_connection_its_places(world
         assert all(c.stream(n).ended and c.stream(n).status == '204' for n in numbers)
         wait_until(lambda: log.read_text().count('\n') == len(numbers), 'all lines')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert {(line['sent_bytes'], line['outcome'], line['status']) for line in lines} == {(0, 'answered', 204)}
+    assert {(line['sent_bytes'], line['outcome'], line['status']) for line in lines} == {(0, 'responded', 204)}
 
 
 def test_more_streams_than_announced_are_rejected(world):

@@ -168,4 +168,4 @@ def test_the_access_log_counts_the_bytes_of_large_bodies_exactly(world):
     wait_until(lambda: len(log.read_text().splitlines()) == len(SIZES) + 1, 'the lines in the access log')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line['sent_bytes'] for line in lines] == SIZES + [MIB // 2]
-    assert [line['outcome'] for line in lines] == ['answered'] * len(SIZES) + ['cut-short']
+    assert [line['outcome'] for line in lines] == ['responded'] * len(SIZES) + ['cut-short']

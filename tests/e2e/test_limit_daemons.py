@@ -12,7 +12,7 @@ from support.base import LIMIT, freeze, wait_until
 from support.http import Client
 
 # The default answer time-out, set when a daemon hangs; before, long time-outs apply because of busy machines.
-QUICK = {'pool_counter_answer_timeout': '250ms'}
+QUICK = {'pool_counter_response_timeout': '250ms'}
 # The daemons to kill, in order.
 KILLED = (2, 0, 1, 0) if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else (2, 0)
 
@@ -70,7 +70,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     while 'for_ms=2000' not in lb.process.output():
         assert lb.get('/', 'a.example').status == 200
     lb.config['limits']['sites'].update(timeout='10m')
-    lb.change(pool_counter_answer_timeout='1m')
+    lb.change(pool_counter_response_timeout='1m')
     daemon.process.send_signal(signal.SIGCONT)
     acquired = int(daemon.stats()['total_acquired'])
 
@@ -128,7 +128,7 @@ def test_a_wait_is_no_silence(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, pool_counter_servers=[daemon.address],
-                  pool_counter_answer_timeout='5s')
+                  pool_counter_response_timeout='5s')
     asked = [Asked(lb.address, '/first')]
     app.under_way(1)
     asked += [Asked(lb.address, '/second')]

@@ -141,7 +141,7 @@ def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
         assert seen['limit_coalesced_total', of('once')] == 4
         assert seen['stored_bytes', 'application="default"'] == stored['bytes']
         out = ctl('limits', '-a', lb.admin).stdout
-        assert 'answers: 4 coalesced, 1 stale' in out
+        assert 'responses: 4 coalesced, 1 stale' in out
     finally:
         app.let_all_go()
         app.server.close()

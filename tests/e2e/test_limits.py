@@ -232,7 +232,7 @@ def test_many_requests_for_the_same_page_do_the_work_once(world, app):
     assert {a.wait()['cache-status'] for a in coalesced} == {'resumelb; fwd=miss; collapsed'}
     assert max(int(a.wait()['age']) for a in coalesced) <= time.monotonic() - began
     ends(lb, 'coalesced', 11)
-    ends(lb, 'answered', 1)
+    ends(lb, 'responded', 1)
 
 
 def test_a_shared_response_is_not_stored_for_later_requests(world, app):

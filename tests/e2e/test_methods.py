@@ -101,7 +101,7 @@ def test_options_that_may_go_no_farther_is_answered_here(world):
         r = ask(lb, ['OPTIONS %s HTTP/1.1' % target, 'Host: a.example', 'Max-Forwards: 0'])
         assert r.status == 200 and r['Allow'] == DEFAULT and r.body == b''
     assert w.requests == []
-    wait_until(lambda: lb.app()['outcomes']['answered-here'] == 2, 'the account')
+    wait_until(lambda: lb.app()['outcomes']['responded-here'] == 2, 'the account')
 
 
 def test_trace_that_may_go_no_farther_shows_the_request_without_its_secrets(world):

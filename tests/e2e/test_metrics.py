@@ -122,7 +122,7 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
     p = Prometheus(world, scraping({'resumelb': lb.admin, 'resumelb-agent': agent.admin,
                                     'resumelb-poolcounter': '127.0.0.1:%d' % port}))
     wait_until(lambda: p.value('resumelb_responses_5xx_total') == 1, 'the balancer\'s figures')
-    assert p.value('resumelb_outcomes_total{outcome="answered"}') == 2
+    assert p.value('resumelb_outcomes_total{outcome="responded"}') == 2
     assert p.value('resumelb_total_seconds_count') == 2
     wait_until(lambda: p.value('sum(resumelb_class_requests_total)') == 2, 'the figures of classes')
     wait_until(lambda: p.value('resumelb_class_requests_total{class!="other classes"}') is not None, 'those of the one class')

@@ -133,7 +133,7 @@ def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, retri
         r = lb.get('/%d' % i)
         assert (r.status, r['X-Connection']) == (304, str(i))
     assert [head.split()[1] for head, _ in w.requests] == [b'/0', b'/1', b'/1', b'/2', b'/2', b'/3', b'/3', b'/4', b'/4', b'/5', b'/5']
-    wait_until(lambda: lb.app()['outcomes']['answered'] == 6, 'the outcomes')
+    wait_until(lambda: lb.app()['outcomes']['responded'] == 6, 'the outcomes')
     stats = lb.app()['stats']
     as_retries = 5 if late == STRAY and retries else 0
     assert (stats['retries'], stats['retries_fresh']) == (as_retries, 5 - as_retries)

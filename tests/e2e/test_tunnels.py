@@ -320,7 +320,7 @@ def counted(request, world):
     if request.param == 'daemon':
         daemon = Poolcounterd(OURS)
         request.addfinalizer(daemon.stop)
-        config.update(pool_counter_servers=[daemon.address], pool_counter_connect_timeout='60s', pool_counter_answer_timeout='60s')
+        config.update(pool_counter_servers=[daemon.address], pool_counter_connect_timeout='60s', pool_counter_response_timeout='60s')
 
     def build(**rule):
         return start(world, worker, limits={'sites': {'where': request.param, 'workers': 1, 'maxqueue': 1, **rule}}, **config)

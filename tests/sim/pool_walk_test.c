@@ -127,7 +127,7 @@ static void step_worker_rejects(struct walk *w)
     if (worker != NULL && below(w, 3) != 0)
         worker_declined(worker, w->picks);
     else if (worker != NULL)
-        worker_answered(worker);
+        worker_responded(worker);
 }
 
 static void step_worker_activated(struct walk *w)

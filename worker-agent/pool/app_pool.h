@@ -17,7 +17,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted);
 /*
  * The first part of app_pool_start(): the settings of the host. Cached values of the host's node
- * are effective immediately, not only after the tree has failed to answer in time: a smaller
+ * are effective immediately, not only after the tree has failed to respond in time: a smaller
  * maximum in the file would otherwise end processes that have just been adopted.
  */
 void app_pool_start_host(struct app_pool *pool, const struct agent_config *c);

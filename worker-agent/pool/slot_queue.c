@@ -122,7 +122,7 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum ou
     return g->core.nprocesses == 0;
 }
 
-enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
+enum slot_result slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
                               enum outcome *why)
 {
     uint64_t starts;
@@ -176,7 +176,7 @@ void slot_leave(struct slot_request *r)
     app_pool_settle(r->group->pool);
 }
 
-void slot_answered(struct slot_request *r)
+void slot_responded(struct slot_request *r)
 {
     struct app_process *p = slot_request_process(r);
     bool first = r->first;

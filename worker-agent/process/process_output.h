@@ -90,7 +90,7 @@ enum failure_kind {
     FAILURE_DIED_STARTING, /* it died before it was ready */
     FAILURE_PORT_TAKEN,    /* another process listens on the port that it was given */
     FAILURE_DIED,          /* it was ready once */
-    FAILURE_STUCK,         /* it did not answer a request in first_byte_timeout */
+    FAILURE_STUCK,         /* it did not respond to a request in first_byte_timeout */
 };
 
 /* How a process failed, for operators, with what it wrote before. Owned by its slot. */

@@ -27,7 +27,7 @@
 enum {
     TICK_MS = 20,
     GRACE_MS = 2000,
-    /* For load balancers to take the last bytes of answers. */
+    /* For load balancers to take the last bytes of responses. */
     CLOSE_MS = 2000,
     /* For a supervisor that does not end. Processes have their stop_timeout, then SIGKILL. */
     SUPERVISOR_END_MS = 60000,

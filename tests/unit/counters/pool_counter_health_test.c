@@ -23,7 +23,7 @@ static int setup(void **state)
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:7531"), &a), ERR_OK);
     w->health = pool_counter_health_create("shop");
     w->daemon = pool_counter_daemon_get(w->health, SLICE_LIT("pool-a"), &a);
-    assert_false(pool_counter_daemon_replied(w->daemon, NOW_MS));
+    assert_false(pool_counter_daemon_responded(w->daemon, NOW_MS));
     *state = w;
     return 0;
 }
@@ -89,7 +89,7 @@ static void failures_suspend_the_daemon_only_in_a_row(void **state)
         for (unsigned k = 1; k < POOL_COUNTER_FAILURES_MAX; ++k)
             assert_int_equal(failed(d, NOW_MS), 0);
         assert_false(is_suspended(d));
-        assert_false(pool_counter_daemon_replied(d, NOW_MS));
+        assert_false(pool_counter_daemon_responded(d, NOW_MS));
     }
     assert_true(is_suspended(suspended_daemon(state)));
 }
@@ -104,7 +104,7 @@ static void after_a_suspension_one_probes_and_the_others_wait_for_the_result(voi
     assert_false(begin_probe(d, over_ms));
     assert_false(begin_probe(d, over_ms * 2));
     assert_true(is_suspended(d));
-    assert_true(pool_counter_daemon_replied(d, over_ms));
+    assert_true(pool_counter_daemon_responded(d, over_ms));
     pool_counter_daemon_end_probe(d);
     assert_false(is_suspended(d));
     /* All is forgotten: it takes as many failures as before, and the first suspension is short
@@ -147,7 +147,7 @@ static void lines_sent_before_a_pause_do_not_prolong_it_but_may_end_it(void **st
     assert_true(begin_probe(d, over_ms));
     assert_int_equal(failed(d, over_ms), 0);
     assert_false(begin_probe(d, over_ms));
-    assert_true(pool_counter_daemon_replied(d, over_ms));
+    assert_true(pool_counter_daemon_responded(d, over_ms));
     assert_false(is_suspended(d));
 }
 

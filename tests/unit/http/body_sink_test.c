@@ -29,7 +29,7 @@ static void start(struct fixture *f, const char *directory)
     o.sinks.directory = directory;
     o.on_request = on_request;
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     in_file = false;
 }
 

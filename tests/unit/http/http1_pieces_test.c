@@ -84,7 +84,7 @@ static void good_bodies_pass_however_they_are_cut(void **state)
     struct fixture *f = *state;
     static const size_t pieces[] = {1, 2, 5, 17, 4096};
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (size_t i = 0; i < ARRAY_LEN(pieces); ++i) {
         fixture_send_pieces(f, SLICE_LIT(CHUNKED "3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nA: b\r\n\r\n"),
                             pieces[i]);
@@ -107,7 +107,7 @@ static void pipelined_requests_are_handed_on_one_by_one(void **state)
     struct fixture *f = *state;
     struct text t = {0};
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (int i = 0; i < 500; ++i) {
         text_addf(&t, "GET /%d HTTP/1.1\r\nHost: a\r\n\r\n", i);
         text_add(&t, SLICE_LIT(CHUNKED "3\r\nabc\r\n0\r\n\r\n"));
@@ -123,7 +123,7 @@ static void a_bad_pipelined_request_is_rejected_after_the_good_ones(void **state
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET GET CHUNKED "3\r\nabc\r\n0\r\n\r\n" CHUNKED "1 \r\nx\r\n0\r\n\r\n" GET);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->requests, 3);
@@ -137,7 +137,7 @@ static void a_body_after_100_continue_is_checked_and_passes(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
                     "Transfer-Encoding: chunked\r\n\r\n");
     fixture_await(f, "100 Continue");
@@ -212,7 +212,7 @@ static void a_rejected_client_that_continues_sending_is_cut(void **state)
     raw_connect(&f->addr, &f->client);
     fixture_send(f, CHUNKED "zz\r\n");
     raw_await_end(f->loop, &f->client);
-    /* It has its answer, but does not close. */
+    /* It has its response, but does not close. */
     assert_int_equal(http_server_connections(f->server), 1);
     fixture_send(f, "still here");
     raw_turn_until(f->loop, is_forgotten, f);

@@ -14,7 +14,7 @@ struct fixture;
 
 /* One request, in memory of its own. */
 struct call {
-    struct http_reply reply;
+    struct http_response response;
     struct fixture *fixture;
 };
 
@@ -24,7 +24,7 @@ struct fixture {
     struct http_listener *listener;
     struct addr addr;
     struct raw_peer client;
-    void (*answer)(struct fixture *f, struct call *call); /* at once; NULL: the test does it */
+    void (*response)(struct fixture *f, struct call *call); /* at once; NULL: the test does it */
     void (*at_drained)(struct fixture *f, struct call *call);
     struct call *call; /* the latest that has not gone */
     unsigned requests, gone, drained;
@@ -54,7 +54,7 @@ static inline void fixture_on_gone(void *context, bool done)
 
     ++f->gone;
     f->gone_done = done;
-    f->sent_bytes = call->reply.sent_bytes;
+    f->sent_bytes = call->response.sent_bytes;
     if (f->call == call)
         f->call = NULL;
     /* The request's memory need not be asked any more. */
@@ -62,7 +62,7 @@ static inline void fixture_on_gone(void *context, bool done)
     free(call);
 }
 
-static const struct http_reply_events fixture_events = {
+static const struct http_response_events fixture_events = {
     .drained = fixture_on_drained,
     .gone = fixture_on_gone,
 };
@@ -88,9 +88,9 @@ static inline void fixture_on_request(void *context, struct http_request *req,
     f->tag = http_conn_tag(conn);
     call->fixture = f;
     f->call = call;
-    http_reply_init(&call->reply, req, conn, &fixture_events, call);
-    if (f->answer != NULL)
-        f->answer(f, call);
+    http_response_init(&call->response, req, conn, &fixture_events, call);
+    if (f->response != NULL)
+        f->response(f, call);
 }
 
 static inline struct http_server_options fixture_options(struct fixture *f)
@@ -284,10 +284,10 @@ static inline struct rlimit fixture_take_descriptors(void)
     return before;
 }
 
-static inline void answer_hello(struct fixture *f, struct call *call)
+static inline void response_hello(struct fixture *f, struct call *call)
 {
     (void)f;
-    http_reply_simple(&call->reply, 200, "text/plain", SLICE_LIT("hello"));
+    http_response_simple(&call->response, 200, "text/plain", SLICE_LIT("hello"));
 }
 
 static inline struct http1_body *body_of(const char *text)
@@ -295,10 +295,10 @@ static inline struct http1_body *body_of(const char *text)
     return http1_body_copy(slice_of(text));
 }
 
-static inline void start_answer(struct call *call, int status, uint64_t length)
+static inline void start_response(struct call *call, int status, uint64_t length)
 {
-    call->reply.req->res.status = status;
-    http_reply_start(&call->reply, length);
+    call->response.req->res.status = status;
+    http_response_start(&call->response, length);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)

@@ -9,7 +9,7 @@
 struct rejection {
     const char *request;
     enum request_fault fault;
-    const char *answer;
+    const char *response;
 };
 
 static void assert_rejected(struct fixture *f, const struct rejection *r)
@@ -21,7 +21,7 @@ static void assert_rejected(struct fixture *f, const struct rejection *r)
     fixture_send(f, r->request);
     raw_await_end(f->loop, &f->client);
     http_server_read_counts(f->server, &after);
-    if (!raw_has(&f->client, r->answer) || !raw_has(&f->client, "Connection: close") ||
+    if (!raw_has(&f->client, r->response) || !raw_has(&f->client, "Connection: close") ||
         after.rejected[r->fault] != before.rejected[r->fault] + 1)
         fail_msg("%s\n->\n%s", r->request, text_cstr(&f->client.in));
     assert_int_equal(f->requests, 0);
@@ -167,7 +167,7 @@ static void an_absolute_target_states_more_than_host(void **state)
     };
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
         fixture_send(f, cases[i].request);
         fixture_await(f, "hello");
@@ -184,7 +184,7 @@ static void a_chunked_body_may_be_as_large_as_any_other(void **state)
 
     o.max_body_bytes = 5;
     http_server_set(f->server, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     fixture_await_requests(f, 1);
@@ -198,7 +198,7 @@ static void absolute_target_that_agrees_with_host_is_taken_apart(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "GET http://A.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n");
     fixture_await(f, "hello");
     assert_string_equal(text_cstr(&f->path), "/x?y");
@@ -212,7 +212,7 @@ static void options_star_is_handed_over(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     fixture_await(f, "hello");
     assert_string_equal(text_cstr(&f->path), "*");

@@ -106,7 +106,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The answer to one request on a connection of its own, until it ends. */
+/* The response to one request on a connection of its own, until it ends. */
 static const char *ask(struct fixture *f, const char *request)
 {
     raw_fini(&f->client);
@@ -119,10 +119,10 @@ static const char *ask(struct fixture *f, const char *request)
 
 static void assert_status(struct fixture *f, const char *request, const char *status)
 {
-    const char *answer = ask(f, request);
+    const char *response = ask(f, request);
 
-    if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, 3) != 0)
-        fail_msg("%s\n->\n%s", request, answer);
+    if (strncmp(response, "HTTP/1.1 ", 9) != 0 || strncmp(response + 9, status, 3) != 0)
+        fail_msg("%s\n->\n%s", request, response);
     assert_true(raw_has(&f->client, "Cache-Control: no-store\r\n"));
 }
 

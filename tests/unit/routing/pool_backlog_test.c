@@ -334,7 +334,7 @@ static void the_next_response_of_a_spared_worker_ends_the_pause(void **state)
     assert_int_equal(get_at(&f, "a", 1000), 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_OVERFLOW);
     assert_int_equal(fixture_latest(&f)->skipped, 1);
-    worker_answered(f.workers[0]);
+    worker_responded(f.workers[0]);
     assert_int_equal(get_at(&f, "a", 1000), 0);
     assert_int_equal(fixture_latest(&f)->reason, PICK_SKILLED);
     fixture_end(&f);
@@ -366,7 +366,7 @@ static void without_classes_one_that_rejected_is_spared_too(void **state)
     worker_declined(f.workers[0], 1000);
     for (int i = 0; i < 3; ++i)
         assert_int_equal(get_at(&f, "a", 1000), 1);
-    worker_answered(f.workers[0]);
+    worker_responded(f.workers[0]);
     assert_int_equal(get_at(&f, "a", 1000), 0);
     fixture_end(&f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bodies that the user has moved instead of getting them: when that is asked for, what follows from
- * each of the user's answers, and that an exchange ends as any other does.
+ * each of the user's responses, and that an exchange ends as any other does.
  */
 #include "tests/unit/upstream/http1_fixture.h"
 

@@ -87,7 +87,7 @@ static void limits_keys_daemons_and_stored_responses_are_shown(void **state)
            "  daemon  state      connections  idle\n"
            "  a:1     in use               7     2\n"
            "  b:1     suspended            0     0\n"
-           "  stored responses: 2 in 3.0 KiB; answers: 7 coalesced, 8 stale\n");
+           "  stored responses: 2 in 3.0 KiB; responses: 7 coalesced, 8 stale\n");
 }
 
 static void all_keys_are_shown_when_asked_for(void **state)

@@ -27,7 +27,7 @@ static void add_all(struct trace_report *r, const char *const *lines, size_t n)
     trace_report_end(r);
 }
 
-static void times_of_a_url_are_from_called_to_answered(void **state)
+static void times_of_a_url_are_from_called_to_responded(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -197,7 +197,7 @@ static void json_is_valid_whatever_the_log_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_of_a_url_are_from_called_to_answered),
+        cmocka_unit_test(times_of_a_url_are_from_called_to_responded),
         cmocka_unit_test(the_median_is_the_middle_one),
         cmocka_unit_test(requests_in_progress_at_a_restart_never_end),
         cmocka_unit_test(our_own_ends_are_distinguished),

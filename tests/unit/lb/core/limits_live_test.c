@@ -391,7 +391,7 @@ static void responses_are_shared_only_where_the_file_reports_it(void **state)
     loop_turn(f->c->lb.control, 0);
     assert_int_equal(limit(f, "database")->s.mode, LIMIT_ANY);
     assert_int_equal(limit(f, "database")->s.on_busy, LIMIT_BUSY_STALE);
-    assert_int_equal(limit(f, "database")->s.on_full, LIMIT_ANSWER_ERROR);
+    assert_int_equal(limit(f, "database")->s.on_full, LIMIT_RESPONSE_ERROR);
     assert_int_equal(limit(f, "own")->s.mode, LIMIT_EACH);
     tree_says(f, "database", "{\"workers\": 7, \"mode\": \"each\", \"on_busy\": \"wait\"}");
     wait_workers(f, "database", 7);
@@ -499,7 +499,7 @@ what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not(v
     assert_null(described(f, "a"));
 }
 
-static void a_tree_that_does_not_answer_is_remembered(void **state)
+static void a_tree_that_does_not_respond_is_remembered(void **state)
 {
     struct fixture *f = *state;
     struct diag d = {0};
@@ -541,7 +541,7 @@ int main(void)
         TEST(properties_of_a_rule_that_is_gone_do_not_make_a_rule_for_everything),
         TEST(a_rule_that_comes_back_while_it_is_held_counts_on),
         TEST(what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not),
-        TEST(a_tree_that_does_not_answer_is_remembered),
+        TEST(a_tree_that_does_not_respond_is_remembered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

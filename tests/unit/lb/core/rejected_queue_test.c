@@ -91,7 +91,7 @@ static void requests_do_not_continue_inside_of_a_call(void **state)
     run_until(f, 2);
 }
 
-static void all_continue_in_the_order_they_came_though_nothing_is_answered(void **state)
+static void all_continue_in_the_order_they_came_though_nothing_gets_a_response(void **state)
 {
     struct fixture *f = *state;
 
@@ -102,7 +102,7 @@ static void all_continue_in_the_order_they_came_though_nothing_is_answered(void 
     assert_int_equal(f->all, 0);
 }
 
-static void an_answer_releases_two_at_once(void **state)
+static void a_response_releases_two_at_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -169,8 +169,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(requests_do_not_continue_inside_of_a_call, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            all_continue_in_the_order_they_came_though_nothing_is_answered, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_answer_releases_two_at_once, setup, teardown),
+            all_continue_in_the_order_they_came_though_nothing_gets_a_response, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_response_releases_two_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_that_returns_in_vain_keeps_the_first_place, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(more_than_may_wait_are_not_taken_whatever_the_loop, setup,

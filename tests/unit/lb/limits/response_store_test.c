@@ -140,7 +140,7 @@ static void waiter_does_not_take_what_must_be_validated_by_then(void **state)
     assert_string_equal(shared(f, "/", NOW_US, NOW_US + 2 * SECOND_US), "");
 }
 
-static void stale_answer_is_the_newest_and_at_most_as_old_as_asked(void **state)
+static void stale_response_is_the_newest_and_at_most_as_old_as_asked(void **state)
 {
     struct fixture *f = *state;
 
@@ -152,7 +152,7 @@ static void stale_answer_is_the_newest_and_at_most_as_old_as_asked(void **state)
     assert_int_equal(stats(f).hits_stale, 1);
 }
 
-static void age_before_it_came_here_counts_for_a_stale_answer(void **state)
+static void age_before_it_came_here_counts_for_a_stale_response(void **state)
 {
     struct fixture *f = *state;
 
@@ -479,8 +479,8 @@ int main(void)
         TEST(whether_responses_of_any_variant_were_put_is_known),
         TEST(waiter_takes_what_was_in_progress_when_it_began_to_wait),
         TEST(waiter_does_not_take_what_must_be_validated_by_then),
-        TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),
-        TEST(age_before_it_came_here_counts_for_a_stale_answer),
+        TEST(stale_response_is_the_newest_and_at_most_as_old_as_asked),
+        TEST(age_before_it_came_here_counts_for_a_stale_response),
         TEST(response_that_may_not_be_served_stale_is_not),
         TEST(wish_of_the_request_is_heeded),
         TEST(host_and_scheme_are_without_case_and_the_target_is_not),

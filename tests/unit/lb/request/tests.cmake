@@ -1,3 +1,3 @@
-foreach(noun answer exchange front headers)
+foreach(noun response exchange front headers)
   rlb_unit_test(lb/request/${noun} LINK rlb::lb)
 endforeach()

@@ -101,20 +101,20 @@ static inline int ask(struct lodgers *f, const char *cls)
     return (int)(uintptr_t)homes_worker_context(plan.worker) - 1;
 }
 
-static inline void answer_how(struct lodgers *f, size_t ticket, bool failed)
+static inline void response_how(struct lodgers *f, size_t ticket, bool failed)
 {
     struct homes_end e = {.now_us = f->now_us, .failed = failed};
 
     homes_end(f->homes, &f->tickets[ticket], &e);
 }
 
-/* One request of CLS, answered after TOOK_US. -> its worker */
+/* One request of CLS, responded after TOOK_US. -> its worker */
 static inline int serve(struct lodgers *f, const char *cls, uint64_t took_us)
 {
     int w = ask(f, cls);
 
     f->now_us += took_us;
-    answer_how(f, f->ntickets - 1, false);
+    response_how(f, f->ntickets - 1, false);
     --f->ntickets;
     return w;
 }

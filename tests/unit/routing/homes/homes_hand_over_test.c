@@ -94,8 +94,8 @@ static void requests_in_flight_at_a_worker_that_leaves_end_there(void **state)
     assert_int_not_equal(only_home(&f, "c1"), home);
     assert_int_equal(view_of(&f, home).in_flight, 2);
     f.now_us += 10 * MS;
-    answer_how(&f, 0, false);
-    answer_how(&f, 1, false);
+    response_how(&f, 0, false);
+    response_how(&f, 1, false);
     assert_int_equal(view_of(&f, home).in_flight, 0);
     homes_leave(f.homes, f.workers[home]);
     f.workers[home] = NULL;

@@ -56,7 +56,7 @@ static void further_homes_that_are_not_used_are_given_up(void **state)
         ask(&f, "hot");
     assert_true(homes_count(&f, "hot") > 1);
     for (size_t i = 0; i < f.ntickets; ++i)
-        answer_how(&f, i, false);
+        response_how(&f, i, false);
     f.ntickets = 0;
     for (int i = 0; i < 12; ++i) {
         f.now_us += SECOND;
@@ -121,7 +121,7 @@ static void a_home_that_the_class_is_not_worth_is_given_up_after_a_while(void **
         ask(&f, "small");
     assert_int_equal(homes_count(&f, "small"), 7);
     for (size_t i = 0; i < f.ntickets; ++i)
-        answer_how(&f, i, false);
+        response_how(&f, i, false);
     f.ntickets = 0;
     /* A fiftieth of the work is a third of a worker's: worth five homes. All are used alternately,
      * more often than homes that are given up as unused. */
@@ -185,10 +185,10 @@ static void a_new_worker_gets_classes_one_cold_request_at_a_time(void **state)
                 ask(&f, next);
                 assert_int_not_equal(f.choice.reason, HOMES_REBALANCE);
                 f.now_us += 30 * MS;
-                answer_how(&f, --f.ntickets, false);
+                response_how(&f, --f.ntickets, false);
             }
             f.now_us += 10 * MS;
-            answer_how(&f, --f.ntickets, false);
+            response_how(&f, --f.ntickets, false);
         }
     }
     /* Its fair share is 8 of 40. */
@@ -291,7 +291,7 @@ static void a_worker_that_has_left_has_no_homes_and_its_requests_still_end(void 
     homes_check(f.homes);
     assert_int_equal(homes_count(&f, "a"), 0);
     f.now_us += 10 * MS;
-    answer_how(&f, 0, false);
+    response_how(&f, 0, false);
     homes_check(f.homes);
     assert_int_not_equal(ask(&f, "a"), home);
     lodgers_end(&f);
@@ -341,7 +341,7 @@ static void a_fast_error_lowers_no_cost(void **state)
     for (int i = 0; i < 50; ++i) {
         ask(&f, "a");
         f.now_us += 1 * MS;
-        answer_how(&f, --f.ntickets, true);
+        response_how(&f, --f.ntickets, true);
     }
     ask(&f, "a");
     assert_true(f.choice.expected_us > 39 * MS);
@@ -359,7 +359,7 @@ static void time_in_the_queue_is_no_service(void **state)
             ask(&f, "a");
         for (size_t i = 0; i < 10; ++i) {
             f.now_us += 10 * MS;
-            answer_how(&f, i, false);
+            response_how(&f, i, false);
         }
         f.ntickets = 0;
     }
@@ -398,7 +398,7 @@ static void a_hung_worker_gets_less_and_less_though_nothing_happens(void **state
         home = serve(&f, "a", 10 * MS);
     for (int i = 0; i < 40; ++i)
         serve(&f, "b", 10 * MS);
-    ask(&f, "a"); /* which will not be answered */
+    ask(&f, "a"); /* which will not get a response */
     for (int i = 0; i < 100; ++i) {
         f.now_us += 10 * MS;
         if (ask(&f, "a") == home) {
@@ -406,7 +406,7 @@ static void a_hung_worker_gets_less_and_less_though_nothing_happens(void **state
             continue;
         }
         f.now_us += 10 * MS;
-        answer_how(&f, --f.ntickets, false);
+        response_how(&f, --f.ntickets, false);
     }
     assert_true(there < 25);
     assert_true(view_of(&f, home).stalled_us > 500 * MS);
@@ -497,7 +497,7 @@ static void classes_that_clients_make_up_are_forgotten_with_their_requests_in_fl
     homes_view(f.homes, f.now_us, &v);
     assert_true(v.classes <= 1000);
     for (size_t i = 0; i < f.ntickets; ++i)
-        answer_how(&f, i, false);
+        response_how(&f, i, false);
     homes_check(f.homes);
     for (int w = 0; w < 4; ++w)
         assert_int_equal(view_of(&f, w).in_flight, 0);
@@ -515,7 +515,7 @@ static void requests_that_another_policy_has_begun_end_here(void **state)
     assert_int_equal(view_of(&f, 1).in_flight, 1);
     assert_int_equal(ask(&f, "a"), 0);
     f.now_us += 10 * MS;
-    answer_how(&f, 0, false);
+    response_how(&f, 0, false);
     assert_int_equal(view_of(&f, 1).in_flight, 0);
     lodgers_end(&f);
 }

@@ -83,7 +83,7 @@ static void stages_are_written_in_order(void **state)
     trace_request_begin(&r, f->log, SLICE_LIT("POST"), SLICE_LIT("/a\n"), 7);
     trace_request_activated(&r);
     trace_request_activated(&r);
-    trace_request_answered(&r, 201, UINT64_MAX);
+    trace_request_responded(&r, 201, UINT64_MAX);
     trace_request_ended(&r);
     trace_request_ended(&r);
     trace_request_failed(&r, "resumelb.gone", SLICE_LIT("late"));

@@ -197,11 +197,11 @@ static void do_request(struct model *m)
     }
     struct core_slot *s = below(m, 3) == 0 ? NULL : &m->slots[g][below(m, SLOTS)];
     r->may_probe = below(m, 2) == 0;
-    enum core_answer answer = core_request_process(&m->groups[g], s, r, m->now_ms);
-    if (answer == CORE_GO_NOW)
+    enum core_result response = core_request_process(&m->groups[g], s, r, m->now_ms);
+    if (response == CORE_GO_NOW)
         granted(m, r);
-    m->rejected += answer == CORE_QUEUE_FULL;
-    assert_int_equal(r->state == CORE_REQUEST_NONE, answer == CORE_QUEUE_FULL);
+    m->rejected += response == CORE_QUEUE_FULL;
+    assert_int_equal(r->state == CORE_REQUEST_NONE, response == CORE_QUEUE_FULL);
 }
 
 static void do_settings(struct model *m)
