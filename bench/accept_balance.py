@@ -21,13 +21,13 @@ import urllib.request
 def worker():
     """An HTTP/1.1 server for keep-alive connections without bodies; its port."""
     s = socket.create_server(('127.0.0.1', 0), backlog=1024)
-    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello'
+    response = b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello'
 
     def talk(c):
         c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             while data := c.recv(65536):
-                c.sendall(answer * data.count(b'\r\n\r\n'))
+                c.sendall(response * data.count(b'\r\n\r\n'))
         except ConnectionError:
             pass  # the load balancer has exited
 

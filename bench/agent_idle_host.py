@@ -115,7 +115,7 @@ def converge(host, options, clients, pause, each):
         for u in users:
             u.stop()
     times = sorted(t for u in users for t in u.times)
-    result.update(answered=len(times), slowest=times[-1], failed=sum(len(u.failed) for u in users))
+    result.update(responded=len(times), slowest=times[-1], failed=sum(len(u.failed) for u in users))
     return result
 
 

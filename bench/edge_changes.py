@@ -52,14 +52,14 @@ class Worker(asyncio.Protocol):
             if b'x-once' in fields:
                 self.seen[fields[b'x-once']] += 1
             del self.buffer[:whole]
-            asyncio.get_running_loop().call_later(0.001, self.answer)
+            asyncio.get_running_loop().call_later(0.001, self.respond)
 
-    def answer(self):
+    def respond(self):
         if not self.transport.is_closing():
             self.transport.write(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello')
 
 
-class Answer:
+class Response:
     def __init__(self, status, took_s, what):
         self.status, self.took_s, self.what = status, took_s, what
 
@@ -68,7 +68,7 @@ class Clients:
     """Persistent connections by address, and requests on them."""
 
     def __init__(self, plain, tls):
-        self.plain, self.tls, self.idle, self.answers = plain, tls, collections.defaultdict(list), []
+        self.plain, self.tls, self.idle, self.responses = plain, tls, collections.defaultdict(list), []
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
 
@@ -103,7 +103,7 @@ class Clients:
             status = await asyncio.wait_for(self._converse(address, head, body, keep_alive), PATIENCE_S)
         except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as e:
             status = type(e).__name__
-        self.answers.append(Answer(status, time.monotonic() - due, what))
+        self.responses.append(Response(status, time.monotonic() - due, what))
 
     def close(self):
         for reader, writer in itertools.chain(*self.idle.values()):
@@ -183,21 +183,21 @@ async def measure(world, args):
     seen.update(executed.read_text().split() if executed.exists() else [])
     for s in servers:
         s.close()
-    return clients.answers, seen, site
+    return clients.responses, seen, site
 
 
-def report(answers, seen, site, args):
-    bad = collections.Counter((a.status, a.what) for a in answers if a.status != 200)
+def report(responses, seen, site, args):
+    bad = collections.Counter((a.status, a.what) for a in responses if a.status != 200)
     twice = sum(n > 1 for n in seen.values())
     changes = ', '.join('%d %s' % (n, name) for name, n in site.done.items())
     table(['requests', 'a second', 'changes', 'failed', 'POSTs twice', 'p50 ms', 'p99 ms'], [[
-        str(len(answers)), number(len(answers) / args.seconds), changes, str(sum(bad.values())), str(twice),
-        number(percentile_ms(answers, 50)), number(percentile_ms(answers, 99))]])
+        str(len(responses)), number(len(responses) / args.seconds), changes, str(sum(bad.values())), str(twice),
+        number(percentile_ms(responses, 50)), number(percentile_ms(responses, 99))]])
     for (status, what), n in bad.most_common(10):
         print('%6d  %s  tls, POST, keep-alive, host: %s' % (n, status, what))
     if args.json:
         with open(args.json, 'w') as f:
-            json.dump({'requests': len(answers), 'changes': dict(site.done), 'failed': sum(bad.values()), 'twice': twice}, f)
+            json.dump({'requests': len(responses), 'changes': dict(site.done), 'failed': sum(bad.values()), 'twice': twice}, f)
     return 1 if bad or twice else 0
 
 
@@ -211,9 +211,9 @@ def main():
     args = p.parse_args()
     go_first()
     with fresh_world() as world:
-        answers, seen, site = asyncio.run(measure(world, args))
+        responses, seen, site = asyncio.run(measure(world, args))
         site.lb.process.stop()
-    raise SystemExit(report(answers, seen, site, args))
+    raise SystemExit(report(responses, seen, site, args))
 
 
 if __name__ == '__main__':

@@ -38,7 +38,7 @@ class Worker:
 
     def __init__(self):
         self.one = False
-        self.worker = Scripted(serve(lambda c, head, body: c.answer(b'ok')))
+        self.worker = Scripted(serve(lambda c, head, body: c.respond(b'ok')))
         self.ports = [int(self.worker.address.rpartition(':')[2])]
 
     def opened(self):

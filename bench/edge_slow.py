@@ -145,14 +145,14 @@ class QuickWorkers:
                         '    location / { return 200 "%s"; } location ~ ^/1000000 { } } }\n' % (
                             self.directory, self.ports[0], self.directory, 'x' * 1000))
         self.process = Process(['/usr/sbin/nginx', '-c', path, '-p', self.directory], 'origin', self.directory)
-        wait_until(lambda: answers(self.ports[0]), 'the origin')
+        wait_until(lambda: responds(self.ports[0]), 'the origin')
 
     def stop(self):
         self.process.stop(2)
         shutil.rmtree(self.directory)
 
 
-def answers(port):
+def responds(port):
     try:
         return get('127.0.0.1:%d' % port, '/').status == 200
     except OSError:

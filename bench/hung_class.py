@@ -68,8 +68,8 @@ async def measure(options, lb, app, seed):
     await asyncio.sleep(options.hang)
     ended = time.monotonic()
     app.hang_no_more()
-    answers = await load.stop()
-    return ([a for a in answers if began + WARM_S <= a.due < hung], [a for a in answers if hung <= a.due < ended])
+    responses = await load.stop()
+    return ([a for a in responses if began + WARM_S <= a.due < hung], [a for a in responses if hung <= a.due < ended])
 
 
 def run(options, name, seed):
@@ -79,8 +79,8 @@ def run(options, name, seed):
         return asyncio.run(measure(options, lb, app, seed))
 
 
-def hot(answers, wanted):
-    return [a for a in answers if (a.host == HOT) == wanted]
+def hot(responses, wanted):
+    return [a for a in responses if (a.host == HOT) == wanted]
 
 
 def sample(quiet, hang):

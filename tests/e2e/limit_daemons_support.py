@@ -34,7 +34,7 @@ class Load:
     def go_round(self):
         """Waits until each client has started and completed a request from now on."""
         targets = [n + 2 for n in self.by_client]
-        wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)), 'each client to be answered')
+        wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)), 'each client to get a response')
 
     def _run(self, n, address, host):
         client = None
@@ -117,7 +117,7 @@ class Shared:
         """Waits until requests of a key of the dead daemon exceed the limit, and all load balancers back off from the daemon."""
         wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed')
         self._wait_suspended(o)
-        # After each thread has processed the end of its connections, no earlier reply of the daemon can end the back-off.
+        # After each thread has processed the end of its connections, no earlier response of the daemon can end the back-off.
         self.clients.go_round()
         self._wait_suspended(o)
 

@@ -45,7 +45,7 @@ def test_a_line_has_every_field_that_the_documentation_has_and_no_other(world):
 
 
 def test_fields_and_the_sample_follow_sighup_and_errors_have_their_line(world):
-    w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
+    w = world.scripted(serve(lambda c, head, body: c.respond(status='500 Oops' if b'GET /broken' in head else '200 OK')))
     path = world.directory / 'access.log'
     config = {'workers': [w.address], 'access_log': str(path), 'access_log_format': 'json',
               'access_log_fields': ['target', 'status']}
@@ -87,7 +87,7 @@ def test_a_field_that_is_none_is_rejected_with_its_place(world):
 
 
 def test_a_permitted_client_gets_the_routing_trace(world):
-    w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('Resumelb-Route', 'class="forged"')])))
+    w = world.scripted(serve(lambda c, head, body: c.respond(headers=[('Resumelb-Route', 'class="forged"')])))
     config = {'workers': [w.address], 'route_trace': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}
     lb = world.resumelb(config)

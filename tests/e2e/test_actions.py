@@ -70,8 +70,8 @@ def test_a_drain_that_cannot_be_saved_says_so_and_is_saved_when_it_can_be(acting
     for changed in (True, False):
         done = acting.done('drain', {'worker': first})
         assert (done['changed'], done['state'], done['unsaved']) == (changed, 'drained', 'Not a directory')
-        answer = ctl('drain', first, '--address', acting.lb.admin, '--token-file', token, code=1)
-        assert 'in effect, but not saved: Not a directory (retried; a restart before forgets it)' in answer.error
+        response = ctl('drain', first, '--address', acting.lb.admin, '--token-file', token, code=1)
+        assert 'in effect, but not saved: Not a directory (retried; a restart before forgets it)' in response.error
     assert str(directory / 'drained.json') in [f['file'] for f in acting.lb.json()['unsaved_files']]
     assert metric(acting.lb, 'resumelb_state_files_unsaved') >= 1
     directory.unlink()

@@ -18,7 +18,7 @@ def lb(world):
     for i in range(6):
         lb.get('/page?%d' % i, host='a.example', headers=[('User-Agent', 'quo"te'), ('Referer', 'http://r/')])
     # an outcome is counted just after the client has the last byte
-    wait_until(lambda: lb.app()['outcomes']['responded'] == 6, 'six answers to be counted')
+    wait_until(lambda: lb.app()['outcomes']['responded'] == 6, 'six responses to be counted')
     return lb
 
 

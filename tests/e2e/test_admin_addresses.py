@@ -85,12 +85,12 @@ def test_with_a_token_nothing_is_reported_without_it(world, program):
     world.process([BIN / program, '-c', path], program)
     here = '127.0.0.1:%d' % port
 
-    def answers():
+    def responds():
         try:
             return get(here, '/metrics', host=here)
         except OSError:
             return None
-    wait_until(answers, 'the admin address')
+    wait_until(responds, 'the admin address')
     for target in ('/', '/metrics', '/status.json'):
         assert get(here, target, host=here).status == 401
         assert get(here, target, host=here, headers=[('Authorization', 'Bearer x' + TOKEN)]).status == 401

@@ -163,10 +163,10 @@ def test_sigterm_under_load_loses_no_request(world):
                 target = '/%d-%d' % (k, i)
                 try:
                     c.send('POST', target, body=b'y' * 100)
-                    answered = c._more()
+                    responded = c._more()
                 except (ConnectionResetError, BrokenPipeError):
-                    answered = False
-                if not answered:
+                    responded = False
+                if not responded:
                     unheard.append(target)
                     return
                 try:

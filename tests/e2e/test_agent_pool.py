@@ -380,7 +380,7 @@ def test_requests_wait_in_one_line_or_each_for_a_process(world):
     assert {r.result().status for r in held + waiting + private} == {200}
 
 
-def test_a_full_line_is_answered_503_with_when_to_come_again(world):
+def test_a_full_line_gets_a_response_503_with_when_to_come_again(world):
     go = world.directory / 'go'
     agent = PoolAgent(world, max_queue=1).wait_ready()
     held = hold(agent, go)

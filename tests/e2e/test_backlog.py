@@ -35,7 +35,7 @@ def others(lb, address):
 
 # ---- what an agent says ----
 
-def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_answers(world):
+def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_responds(world):
     agent = TinyAgent(world).wait_ready()
     assert agent.get()['Resumelb-Backlog'] == '1'
     go = world.directory / 'go'
@@ -266,13 +266,13 @@ def test_a_backlog_report_that_is_not_a_number_is_ignored_and_counted(world):
 
 
 def test_a_worker_without_an_agent_reports_nothing(world):
-    def answer(c, head, body):
+    def respond(c, head, body):
         if b'Upgrade' in head:
             c.write(b'HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nResumelb-Backlog: 50\r\n\r\n')
             c.read_request()        # until the client leaves
         else:
-            c.answer(headers=[('Resumelb-Backlog', '50'), ('X-Kept', 'yes')])
-    w = world.scripted(serve(answer))
+            c.respond(headers=[('Resumelb-Backlog', '50'), ('X-Kept', 'yes')])
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [w.address], 'via': False})
     got = raw(lb.address)
     assert b'resumelb' not in got.lower() and b'X-Kept: yes' in got

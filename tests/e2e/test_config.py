@@ -108,7 +108,7 @@ def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(wor
     path.chmod(0o644)
     assert exposed(path, check(path, program).stderr) == ['0644']
     p = world.process([BIN / program, '-c', path], program)
-    wait_until(lambda: answers(admin), 'the admin address')
+    wait_until(lambda: responds(admin), 'the admin address')
     wait_until(lambda: exposed(path, p.output()) == ['0644'], 'the warning')
     # Re-read without a warning after the repair, and with a warning when the fault is back.
     for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
@@ -139,7 +139,7 @@ def test_private_keys_that_others_may_read_are_warned_of_and_a_file_without_secr
             assert good.stderr.count('\n') == 1, good.stderr
 
 
-def answers(port):
+def responds(port):
     try:
         socket.create_connection(('127.0.0.1', port)).close()
         return True
@@ -206,10 +206,10 @@ def test_sigterm_finishes_what_is_in_progress_and_exits_0(world):
     from support.http import Client
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'done')
-    w = world.scripted(serve(answer))
+        c.respond(b'done')
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [{'address': w.address}]})
     with Client(lb.address) as c, Client(lb.address) as idle:
         c.send()

@@ -108,7 +108,7 @@ def dial_many(address, n):
 
 def test_over_all_connections_those_with_requests_continue_and_others_wait(world):
     gate = threading.Event()
-    w = world.scripted(serve(lambda c, head, body: gate.wait(LIMIT) and c.answer(b'hello')))
+    w = world.scripted(serve(lambda c, head, body: gate.wait(LIMIT) and c.respond(b'hello')))
     lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 3}, threads='2')
     held = [Client(lb.address) for _ in range(3)]
     for c in held:
@@ -128,7 +128,7 @@ def test_over_all_connections_those_with_requests_continue_and_others_wait(world
 @pytest.mark.parametrize('threads', ['1', '4'])
 def test_new_clients_are_served_when_idle_connections_take_all_the_room(world, threads):
     """Whichever loop accepts them, and whichever has the idle ones."""
-    w = world.scripted(serve(lambda c, head, body: c.answer(b'hello')))
+    w = world.scripted(serve(lambda c, head, body: c.respond(b'hello')))
     lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 8, 'keep_alive_timeout': '1h'}, threads=threads)
     idle = fill(8, lb.address)
     late = fill(1, lb.address)

@@ -29,7 +29,7 @@ TALK = '''\
 '''
 
 
-class Answer:
+class Response:
     def __init__(self, done):
         self.code, self.out = done.returncode, done.stdout.decode(errors='surrogateescape')
         self.error = done.stderr.decode(errors='replace')
@@ -47,10 +47,10 @@ class Tool:
     def __call__(self, *words, code=0, text=None):
         done = subprocess.run(self.argv(words), input=text.encode() if text is not None else b'', capture_output=True,
                               timeout=LIMIT)
-        answer = Answer(done)
-        assert answer.code == code, (words, answer.code, answer.out, answer.error)
-        assert 'Sanitizer' not in answer.error and 'assertion failed' not in answer.error, answer.error
-        return answer
+        response = Response(done)
+        assert response.code == code, (words, response.code, response.out, response.error)
+        assert 'Sanitizer' not in response.error and 'assertion failed' not in response.error, response.error
+        return response
 
     def load(self, text, *words, **kw):
         return self('import', '-', *words, text=text, **kw)
@@ -473,9 +473,9 @@ def test_get_reports_what_is_not_there(place):
     assert 'no such node' in place.tool('get', '/b', code=1).error
     assert 'no property y' in place.tool('get', '/a', 'y', code=1).error
     assert 'does not exist' in place.tool('get', '/a', 'l', code=1).error
-    answer = place.tool('get', '/a', code=1)
-    assert json.loads(answer.out) == {'x': 1}
-    assert 'links in a row' in answer.error
+    response = place.tool('get', '/a', code=1)
+    assert json.loads(response.out) == {'x': 1}
+    assert 'links in a row' in response.error
 
 
 def test_sets_at_once_lose_nothing(place):
@@ -563,9 +563,9 @@ def test_permissions_are_kept_and_reported(server, zookeeper, identities, reques
     tool('set', '/open', '--reset-acl', '--auth-file', ops)
     # an unreadable node does not hide others
     client.create('/secret', b'{"x":1}', acl=[make_digest_acl('ops', 'hush', all=True)])
-    answer = tool('print', code=1)
-    assert '/own\n' in answer.out and '/secret\n  # cannot be read\n' in answer.out
-    assert '/secret: not permitted to read it' in answer.error
+    response = tool('print', code=1)
+    assert '/own\n' in response.out and '/secret\n  # cannot be read\n' in response.out
+    assert '/secret: not permitted to read it' in response.error
     assert '/secret\n  x = 1\n' in tool('print', '--auth-file', ops).out
 
 
@@ -574,14 +574,14 @@ def test_directory_without_permission_is_reported(directory):
         # Root is never denied access. The tool reports a properties file that is not a regular file in the same way.
         directory.tool.load('/a\n/b\n')
         (directory.root / 'a' / 'properties.json').mkdir()
-        answer = directory.tool('print', code=1)
-        assert answer.out == '/a\n  # cannot be read\n/b\n' and 'not a regular file' in answer.error
+        response = directory.tool('print', code=1)
+        assert response.out == '/a\n  # cannot be read\n/b\n' and 'not a regular file' in response.error
         return
     directory.tool.load('/a\n  x = 1\n/b\n')
     (directory.root / 'a').chmod(0)
     try:
-        answer = directory.tool('print', code=1)
-        assert '/b\n' in answer.out and 'Permission denied' in answer.error
+        response = directory.tool('print', code=1)
+        assert '/b\n' in response.out and 'Permission denied' in response.error
     finally:
         (directory.root / 'a').chmod(0o770)
 
@@ -612,7 +612,7 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
     server.freeze()
     child = zookeeper.tool.start('export')
     try:
-        # The kernel accepts the connection; the frozen server does not answer.
+        # The kernel accepts the connection; the frozen server does not respond.
         wait_until(lambda: connections_to(server.port) > before, 'the tool to connect')
     finally:
         server.thaw()
@@ -644,8 +644,8 @@ def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])
 def test_bad_usage_is_reported(tmp_path, words, said):
-    answer = Tool('directory:%s' % tmp_path)(*words, code=2)
-    assert said in answer.error and '--help' in answer.error and answer.out == ''
+    response = Tool('directory:%s' % tmp_path)(*words, code=2)
+    assert said in response.error and '--help' in response.error and response.out == ''
 
 
 def test_bad_urls_are_reported():

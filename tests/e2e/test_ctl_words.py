@@ -109,7 +109,7 @@ def test_check_speaks_as_rlb_nagios_did(site):
 
 def test_check_sees_what_a_worker_has_in_flight(world):
     go = threading.Event()
-    worker = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.answer(b'late'))))
+    worker = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.respond(b'late'))))
     lb = world.resumelb({'workers': [worker.address]})
     waiting = Client(lb.address)
     waiting.send()

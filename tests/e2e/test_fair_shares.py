@@ -22,11 +22,11 @@ class Workers:
     """Two workers that serve one connection each."""
 
     def __init__(self, world):
-        self.addresses = [world.scripted(serve(self.answer)).address for _ in range(2)]
+        self.addresses = [world.scripted(serve(self.respond)).address for _ in range(2)]
 
     @staticmethod
-    def answer(c, head, body):
-        c.answer(PAGE if head.split(b' ')[1] == b'/page' else b'%d bytes' % len(body))
+    def respond(c, head, body):
+        c.respond(PAGE if head.split(b' ')[1] == b'/page' else b'%d bytes' % len(body))
 
 
 class Idle:

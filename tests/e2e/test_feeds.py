@@ -15,8 +15,8 @@ from test_waiting import Tree
 class Agent:
     """A worker with a resume stream that the test writes line by line."""
 
-    def __init__(self, world, answer=b'hello'):
-        self.answer = answer
+    def __init__(self, world, response=b'hello'):
+        self.response = response
         self.streams = []
         self.reject = None      # if set, the response sent instead of a stream
         self.first = []         # the first lines of every new stream
@@ -47,7 +47,7 @@ class Agent:
             return
 
     def respond(self, c):
-        c.answer(self.answer)
+        c.respond(self.response)
 
     @staticmethod
     def chunk(c, data):
@@ -276,7 +276,7 @@ def test_a_worker_without_a_stream_is_asked_again(world):
     a = Agent(world)
     a.reject = b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
     lb = world.resumelb({'workers': [a.address], 'resume': 'stream', 'start_wait': '60s'}, wait=False)
-    wait_until(lb.listening, 'it: a rejection is an answer')
+    wait_until(lb.listening, 'it: a rejection is a response')
     assert state(lb, a) == 'absent'
     lb.process.wait_logged('status 404')
     a.first = [a.line('a')]

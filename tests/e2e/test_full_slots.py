@@ -16,7 +16,7 @@ REJECTION_S = 0.25
 
 
 class Load:
-    """Clients that send requests without a pause, every third one a POST. All must be answered with 200. `may_send`: cleared to pause."""
+    """Clients that send requests without a pause, every third one a POST. All must get 200. `may_send`: cleared to pause."""
 
     def __init__(self, address, n, hosts=8):
         self.address, self.hosts, self.stopping, self.may_send = address, hosts, threading.Event(), threading.Event()
@@ -85,7 +85,7 @@ def stage(world, balancers=1):
 @contextlib.contextmanager
 def stuck_with_a_full_queue(agent, loads):
     """
-    The process of AGENT does not answer, and the loads fill its queue. It is idle when it is stopped: one that answered a last
+    The process of AGENT does not respond, and the loads fill its queue. It is idle when it is stopped: one that responded to a last
     request while it is being stopped would take another one from its queue, which might never be full again.
     """
     pid = agent.pid()
@@ -169,7 +169,7 @@ def alone(world, **settings):
 
 @contextlib.contextmanager
 def stuck(agent, lb, method='GET'):
-    """The process of AGENT does not answer: it has one request, and two are queued for it."""
+    """The process of AGENT does not respond: it has one request, and two are queued for it."""
     pid = agent.pid()
     freeze(pid)
     try:

@@ -45,7 +45,7 @@ class Balancer:
         return {site: t['worker'] for site, t in told.items() if t['reason'] == 'home'}
 
     def visit(self, rounds=1, held=0):
-        """Requests all SITES. Returns {site: pid that answered}. HELD other requests are in flight."""
+        """Requests all SITES. Returns {site: pid that responded}. HELD other requests are in flight."""
         pids = {}
         for _ in range(rounds):
             for site in SITES:

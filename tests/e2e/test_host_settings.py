@@ -298,7 +298,7 @@ def test_processes_above_the_files_maximum_are_taken_over(world, tree):
     agent.kill()
     agent.start()
     agent.wait_ready()
-    wait_until(lambda: not agent.host()['remembered'], 'the tree to answer')
+    wait_until(lambda: not agent.host()['remembered'], 'the tree to respond')
     assert agent.pids() == pids and agent.figures()['ended_over_max'] == 0
     assert all(alive(p) for p in pids if p)
 

@@ -15,7 +15,7 @@ HEAD = b'POST /form HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\
 
 
 def echo(c, head, body):
-    c.answer(head.split(b' ')[1] + b' ' + body)
+    c.respond(head.split(b' ')[1] + b' ' + body)
 
 
 def rejected(lb, reason):
@@ -124,7 +124,7 @@ class Http2:
                 body += payload
                 if body.endswith(b'/ '):
                     return body
-        raise AssertionError('no answer: %r' % body)
+        raise AssertionError('no response: %r' % body)
 
 
 FLOODS = [

@@ -163,10 +163,10 @@ def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(worl
 def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world, tree):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'slow')
-    slow = world.scripted(serve(answer))
+        c.respond(b'slow')
+    slow = world.scripted(serve(respond))
     lb = world.resumelb({'tree': tree.url, 'workers': [slow.address],
                          'limits': {'all': {'key': 'all', 'workers': 1, 'timeout': '10m'}}})
 
@@ -212,12 +212,12 @@ def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_serve
 def test_rules_that_change_all_the_time_lose_no_request(world):
     tree = DirectoryTree(world, None)
     lb = balancer(world, tree, limits={'all': {'key': 'all', 'workers': 2, 'timeout': '10m'}}, settings_hold='1ms')
-    over, answers = threading.Event(), []
+    over, responses = threading.Event(), []
 
     def client():
         with Client(lb.address) as c:
             while not over.wait(PACE):
-                answers.append(c.request().status)
+                responses.append(c.request().status)
     threads = [threading.Thread(target=client) for _ in range(8)]
     for t in threads:
         t.start()
@@ -232,13 +232,13 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
             if i % 4 == 3:
                 tree.remove('more')
                 wait_until(lambda: 'more' not in limits(lb), 'the rule to go')
-        wait_until(lambda: len(answers) > 100, 'answers')
+        wait_until(lambda: len(responses) > 100, 'responses')
     finally:
         over.set()
         for t in threads:
             t.join(LIMIT)
     assert not any(t.is_alive() for t in threads), 'a request waits for ever'
-    assert set(answers) == {200}
+    assert set(responses) == {200}
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'no request to be active')
 
 

@@ -117,8 +117,8 @@ def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     assert seen['limit_rejected_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
 
 
-def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
-    app = HeldApp({'/page': lambda c, number: c.answer(b'x' * 1000, headers=[('Cache-Control', 'max-age=60')])})
+def test_coalesced_and_stale_responses_and_stored_responses_are_counted(world):
+    app = HeldApp({'/page': lambda c, number: c.respond(b'x' * 1000, headers=[('Cache-Control', 'max-age=60')])})
     try:
         lb = balancer(world, app, {'once': {'mode': 'any', 'workers': 1, 'maxqueue': 3, 'timeout': '10m', 'on_full': 'stale'}})
         asked = ask(lb, 3, '/page')

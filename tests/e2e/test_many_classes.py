@@ -21,7 +21,7 @@ BODY = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 
 class Fast:
-    """A worker that answers pipelined GETs as fast as possible in Python: it counts blank lines and parses nothing."""
+    """A worker that responds to pipelined GETs as fast as possible in Python: it counts blank lines and parses nothing."""
 
     def __init__(self):
         self.listener = socket.socket()

@@ -115,7 +115,7 @@ def test_an_abort_under_load_is_contained(world):
         assert supervisor.codes == [-signal.SIGABRT] * n
         assert 'a.plain.example' in str(lb.json('/resumes.json'))
         wait_until(lambda: {w['instance'] for w in lb.workers('app').values()} == instances, 'the workers')
-        wait_until(lambda: get(lb.address, host='app.example').status == 200, 'an answer of the agent\'s')
+        wait_until(lambda: get(lb.address, host='app.example').status == 200, 'a response of the agent\'s')
     loads.stop()
     assert [s['process']['pid'] for s in agent.json()['applications']['app']['slots']] == pids
     supervisor.end()

@@ -12,7 +12,7 @@ SITES = ['s%d.example' % i for i in range(12)]
 
 
 def worker(world, name):
-    return world.scripted(serve(lambda c, head, body: c.answer(name.encode())))
+    return world.scripted(serve(lambda c, head, body: c.respond(name.encode())))
 
 
 @pytest.fixture

@@ -244,7 +244,7 @@ def test_a_proxy_that_names_none_is_the_client_itself(world, header):
     (SIGNATURE + b'\x11\x11\0\x0c', 'malformed PROXY header'),
     (binary(more=b'\3\0\4abcd') + REQUEST, 'PROXY header with a wrong checksum'),
 ])
-def test_without_a_good_header_the_connection_is_closed_unanswered(world, data, reason):
+def test_without_a_good_header_the_connection_is_closed_without_a_response(world, data, reason):
     front = Front(world)
     assert closed(front.send(data))
     assert front.rejected(reason) == 1

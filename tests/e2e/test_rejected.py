@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests rejected before an application is selected: answered immediately, counted and logged; and full request targets."""
+"""Requests rejected before an application is selected: they get a response immediately, and are counted and logged; and full request targets."""
 import json
 import re
 import subprocess
@@ -156,7 +156,7 @@ def test_a_target_in_full_replaces_host_for_workers_and_classes(world, method, t
 
 
 def test_a_target_in_full_finds_the_application_of_its_host(world):
-    a, b = world.scripted(serve(lambda c, h, b: c.answer(b'a'))), world.scripted(serve(lambda c, h, b: c.answer(b'b')))
+    a, b = world.scripted(serve(lambda c, h, b: c.respond(b'a'))), world.scripted(serve(lambda c, h, b: c.respond(b'b')))
     lb = world.resumelb({'applications': {
         'a': {'hosts': ['a.example'], 'workers': [{'address': a.address}]},
         'b': {'hosts': ['b.example'], 'workers': [{'address': b.address}]}}})

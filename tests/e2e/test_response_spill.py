@@ -33,13 +33,13 @@ class Workers:
 
     def __init__(self, world, count=2):
         self.written = 0
-        self.all = [world.scripted(serve(self.answer)) for _ in range(count)]
+        self.all = [world.scripted(serve(self.respond)) for _ in range(count)]
         self.addresses = [w.address for w in self.all]
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         what = head.split(b' ')[1].decode().strip('/')
         if what == 'small':
-            c.answer(b'small')
+            c.respond(b'small')
             return
         data = BODY[:FEW] if what == 'few' else BODY
         if what == 'chunks':
@@ -54,7 +54,7 @@ class Workers:
             c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(data) + data[:len(data) // 2])
             c.sock.shutdown(socket.SHUT_WR)
         else:
-            c.answer(data)
+            c.respond(data)
         self.written += 1
 
 
@@ -111,7 +111,7 @@ def read(c):
 def beside_slow_clients(workers, slow, address, target):
     """
     Leaves large responses unread and sends small requests. Returns the numbers of large responses taken from the workers, of small
-    ones answered, and of large ones received intact.
+    ones responded, and of large ones received intact.
     """
     found = {'taken': 0, 'responded': 0, 'intact': 0}
     before = workers.written

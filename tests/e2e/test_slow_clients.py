@@ -191,7 +191,7 @@ BIG = 8 << 20
 
 
 def streaming(c, head, body):
-    c.answer(b'x' * BIG)
+    c.respond(b'x' * BIG)
 
 
 def slow_reader(lb, kind):
@@ -257,9 +257,9 @@ def test_closed_windows_over_http2_are_a_client_that_takes_nothing(world, window
 
 
 def test_a_stream_whose_window_is_closed_is_too_slow_though_others_flow(world):
-    def answer(c, head, body):
-        c.answer(b'x' * (BIG if head.startswith(b'GET /big') else 10))
-    lb, _ = front(world, serve(answer), min_send_rate='1000', min_send_rate_grace='1s')
+    def respond(c, head, body):
+        c.respond(b'x' * (BIG if head.startswith(b'GET /big') else 10))
+    lb, _ = front(world, serve(respond), min_send_rate='1000', min_send_rate_grace='1s')
     c = Http2(lb.tls_address, 100)
     c.send(1, path='/big')
     stream = 3
@@ -323,7 +323,7 @@ def test_no_more_of_a_response_is_taken_than_response_buffer(world):
 @pytest.mark.parametrize('size, settings, held', [
     (128 << 10, {}, 0), (16 << 20, {}, 0), (16 << 20, {'response_spill_max': '0'}, 1)])
 def test_a_slow_client_holds_a_worker_as_the_manual_states(world, size, settings, held):
-    lb, w = front(world, serve(lambda c, head, body: c.answer(b'x' * size)), **settings)
+    lb, w = front(world, serve(lambda c, head, body: c.respond(b'x' * size)), **settings)
     with dial(lb, 'plain') as c:
         c.send()
         wait_until(lambda: len(w.requests) == 1, 'the request')

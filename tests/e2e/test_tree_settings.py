@@ -189,7 +189,7 @@ def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(worl
     wait_until(lambda: setting(lb, 'retries')['value'] == '6' and not lb.app()['held'], 'the setting')
 
 
-def test_a_start_without_an_answer_uses_what_is_remembered(world):
+def test_a_start_without_a_response_uses_what_is_remembered(world):
     w = world.scripted(serve(hello))
     directory = world.directory / 'state' / 'default'
     directory.mkdir(parents=True)

@@ -19,13 +19,13 @@ UPGRADE = [('Connection', 'Upgrade'), ('Upgrade', 'websocket')]
 
 class Worker:
     """
-    Echoes the data of a tunnel. /held is answered once `go` is set, /rejected rejects the upgrade, /cut closes the connection without a
-    response. Any other target is answered immediately with the name of the worker.
+    Echoes the data of a tunnel. /held gets a response once `go` is set, /rejected rejects the upgrade, /cut closes the connection without a
+    response. Any other target gets a response immediately with the name of the worker.
     """
 
     def __init__(self, world, name='worker', port=0):
         self.name, self.go, self.lock, self.held = name.encode(), threading.Event(), threading.Lock(), 0
-        self.server = Scripted(serve(self.answer), port=port)
+        self.server = Scripted(serve(self.respond), port=port)
         self.address = self.server.address
         world.closers.append(self.close)
 
@@ -33,10 +33,10 @@ class Worker:
         self.go.set()
         self.server.close()
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         target = head.split(b' ', 2)[1]
         if target == b'/rejected':
-            c.answer(b'no', '403 Forbidden')
+            c.respond(b'no', '403 Forbidden')
         elif target == b'/cut':
             c.sock.shutdown(2)
         elif b'\r\nupgrade: websocket' in head.lower():
@@ -48,7 +48,7 @@ class Worker:
                 with self.lock:
                     self.held += 1
                 self.go.wait()
-            c.answer(self.name)
+            c.respond(self.name)
 
     def handshakes(self):
         """The number of handshakes that it has received."""

@@ -78,7 +78,7 @@ class Tree:
         os.rename(temporary, directory / 'properties.json')
 
 
-def feeding(world, instance, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
+def feeding(world, instance, concurrency=1, response=b'hello', delay=0.0, skills=None, **more):
     """A scripted worker with a resume stream; the test controls the end of the stream."""
     gate = threading.Event()
     streams = []
@@ -100,7 +100,7 @@ def feeding(world, instance, concurrency=1, answer=b'hello', delay=0.0, skills=N
                 return
             if delay:
                 time.sleep(delay)   # its service time
-            c.answer(answer)
+            c.respond(response)
     s = world.scripted(script)
     s.streams = streams
     s.gate = gate
@@ -229,7 +229,7 @@ def test_a_burst_of_changes_ends_with_the_last_one(world):
 
 def test_resumes_change_where_requests_go(world):
     tree, lb = tree_lb(world, pool={'policy': 'resume'})
-    slow, quick = feeding(world, 's', answer=b'slow', skills={'a': 1.0}), feeding(world, 'q', answer=b'quick', skills={'a': 99.0})
+    slow, quick = feeding(world, 's', response=b'slow', skills={'a': 1.0}), feeding(world, 'q', response=b'quick', skills={'a': 99.0})
     tree.register(slow.address)
     tree.register(quick.address)
     wait_until(lambda: [w['skills'] for w in lb.workers().values()] == [1, 1], 'both resumes')
@@ -248,7 +248,7 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
     tree, lb = tree_lb(world)
 
     def unprocessed(c, head, body):
-        c.answer(b'full', '503 Service Unavailable', [('Resumelb-Unprocessed', '1')])
+        c.respond(b'full', '503 Service Unavailable', [('Resumelb-Unprocessed', '1')])
     full = feeding(world, 'f', skills={'a': 99.0})
     original = full.script
 
@@ -261,7 +261,7 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
             c.buffer[:0] = got[0] + b'\r\n\r\n'
             original(c)
     full.script = script
-    free = feeding(world, 'g', answer=b'free')
+    free = feeding(world, 'g', response=b'free')
     tree.register(full.address)
     tree.register(free.address)
     wait_until(lambda: len([w for w in lb.workers().values() if w['state'] == 'ready']) == 2, 'both workers')

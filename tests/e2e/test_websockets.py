@@ -153,7 +153,7 @@ async def send_all(ws, everything):
 
 
 @COMPRESSION
-def test_each_side_sends_without_an_answer(world, tls, compression):
+def test_each_side_sends_without_a_response(world, tls, compression):
     site = Site(world, tls, {'compression': compression})
 
     async def talk():

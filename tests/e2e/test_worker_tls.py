@@ -55,12 +55,12 @@ def test_an_nginx_sends_large_bodies_over_tls_to_slow_and_fast_clients(world, pk
 
 @pytest.mark.parametrize('version', VERSIONS)
 def test_the_next_connection_resumes_the_session_of_the_last(world, pki, version):
-    def answer(c, head, body):
-        c.answer(b'x', headers=[('Connection', 'close')])
+    def respond(c, head, body):
+        c.respond(b'x', headers=[('Connection', 'close')])
         c.sock.unwrap()
         c.sock.close()
     seen = []
-    w = tls_server(world, pki.worker, answer, version, seen)
+    w = tls_server(world, pki.worker, respond, version, seen)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, threads='1')
     for _ in range(6):
         assert lb.get('/').status == 200
@@ -85,14 +85,14 @@ def test_an_idle_connection_with_session_tickets_on_it_is_used_again(world, pki,
 def test_a_post_never_goes_out_on_an_idle_connection_that_its_worker_has_closed(world, pki):
     over = threading.Semaphore(0)
 
-    def answer(c, head, body):
-        c.answer(b'ok')
+    def respond(c, head, body):
+        c.respond(b'ok')
         if head.startswith(b'GET'):
             c.sock = c.sock.unwrap()     # only close_notify in both directions: the TCP connection stays open
             over.release()
-            while c.sock.recv(1000):     # further data on it, plain or encrypted, is not answered
+            while c.sock.recv(1000):     # further data on it, plain or encrypted, gets no response
                 pass
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1', unsafe_reuse_idle='60s')
     for _ in range(5):
         assert lb.get('/').status == 200
@@ -102,10 +102,10 @@ def test_a_post_never_goes_out_on_an_idle_connection_that_its_worker_has_closed(
     assert [h.split()[0] for h, _ in w.requests] == [b'GET', b'POST'] * 5
 
 
-def test_bytes_behind_a_response_are_no_answer_to_the_next_request(world, pki):
-    def answer(c, head, body):
+def test_bytes_behind_a_response_are_no_response_to_the_next_request(world, pki):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood' + b'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad')
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1')
     assert [lb.get('/').body for _ in range(5)] == [b'good'] * 5
 
@@ -232,12 +232,12 @@ def test_a_worker_that_asks_for_our_certificate_gets_it_and_none_is_a_failure_wi
 # ---- ends ----
 
 def close_delimited(notify):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n' + b'x' * 5000)
         if notify:
             c.sock.unwrap()
         c.sock.close()
-    return answer
+    return respond
 
 
 @pytest.mark.parametrize('version', VERSIONS)
@@ -253,21 +253,21 @@ def test_a_response_to_the_close_is_whole_only_with_a_close_notify(world, pki, v
 
 @pytest.mark.parametrize('version', VERSIONS)
 def test_a_response_with_its_length_is_whole_without_a_close_notify(world, pki, version):
-    def answer(c, head, body):
-        c.answer(b'x' * 50000)
+    def respond(c, head, body):
+        c.respond(b'x' * 50000)
         c.sock.close()
-    w = tls_server(world, pki.worker, answer, version)
+    w = tls_server(world, pki.worker, respond, version)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca})
     for _ in range(10):
         assert lb.get('/').body == b'x' * 50000
 
 
 def test_a_response_cut_within_its_length_is_passed_on_as_cut_short(world, pki):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n' + b'x' * 50000)
         c.sock.unwrap()
         c.sock.close()
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca})
     with pytest.raises((CutShort, ConnectionError)):
         lb.get('/')
@@ -328,7 +328,7 @@ def test_active_checks_speak_tls_too(world, pki):
 
 
 def test_one_worker_may_be_an_exception_in_both_directions(world, pki):
-    plain = world.scripted(serve(lambda c, h, b: c.answer(b'plain')))
+    plain = world.scripted(serve(lambda c, h, b: c.respond(b'plain')))
     secret = tls_server(world, pki.worker)
     lb = world.resumelb({'workers': [{'address': plain.address, 'tls': 'off'}, {'address': secret.address, 'server_name': NAME}],
                          'pool': {'policy': 'classless'}, 'worker_tls': {'ca': pki.ca}})
@@ -356,10 +356,10 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     bundle = tmp_path / 'bundle.pem'
     bundle.write_text(pki.authority.cert.read_text())
 
-    def answer(c, head, body):
-        c.answer(b'x', headers=[('Connection', 'close')])
+    def respond(c, head, body):
+        c.respond(b'x', headers=[('Connection', 'close')])
         c.sock.unwrap()
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': str(bundle)}, threads='1', eject_time='0s')
     assert [lb.get('/').status for _ in range(3)] == [200] * 3
     assert stats(lb)['worker_tls_resumed'] >= 1

@@ -315,7 +315,7 @@ def test_without_any_server_it_starts_and_reports_it(world):
     lb = world.resumelb({'applications': {'app': {'tree': 'zookeeper://127.0.0.1:%d/app' % port, 'workers': [w]}},
                          'start_wait': '200ms'}, wait=False)
     wait_until(lb.listening, 'the load balancer')
-    wait_until(lambda: lb.get().status == 200, 'an answer')
+    wait_until(lambda: lb.get().status == 200, 'a response')
     assert not tree_of(lb)['connected']
     wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'the log of the unreachable server')
     assert lb.process.stop() == 0

@@ -119,7 +119,7 @@ def test_after_any_chaos_the_tree_is_true(world, turn):
 
 @pytest.mark.soak
 def test_a_server_that_lost_all_its_data(world):
-    """Workers that answer are not removed because the tree is empty; all nodes are restored by registration."""
+    """Workers that respond are not removed because the tree is empty; all nodes are restored by registration."""
     place = Place(world)
     addresses = workers(world, 4)
     lb = place.balancer(settings_hold='300s')

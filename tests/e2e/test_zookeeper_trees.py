@@ -361,7 +361,7 @@ def test_the_last_known_workers_and_settings_serve_without_any_zookeeper(world):
     lb.kill()
     lb.start(wait=False)
     wait_until(lb.listening, 'the load balancer')
-    assert wait_until(lambda: lb.get(), 'an answer').status == 200
+    assert wait_until(lambda: lb.get(), 'a response').status == 200
     assert knows(lb, addresses)()
     assert setting(lb, 'variance')['value'] == '2.5'
     assert not tree_of(lb)['connected']

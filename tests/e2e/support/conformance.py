@@ -11,7 +11,7 @@ from .http import Client, CutShort, connect
 from .scripted import Scripted
 
 PROBE = b'GET /probe HTTP/1.1\r\nHost: a.example\r\n\r\n'
-ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'
+RESPONSE = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'
 
 # A complete request as the worker received it, with the bytes of its head.
 Arrived = collections.namedtuple('Arrived', 'method target body head')
@@ -51,10 +51,10 @@ class Case:
 
 
 class Outcome:
-    """answers: (status, {name: value}) in order; after: open, closed, or hung if neither was observed within the time limit."""
+    """responses: (status, {name: value}) in order; after: open, closed, or hung if neither was observed within the time limit."""
 
     def __init__(self):
-        self.answers, self.interim, self.arrived, self.after = [], [], [], None
+        self.responses, self.interim, self.arrived, self.after = [], [], [], None
 
 
 class Worker:
@@ -82,7 +82,7 @@ class Worker:
                 c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
                         b'Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n')
                 return
-            c.write(ANSWER + (b'' if request.method == 'HEAD' else b'ok'))
+            c.write(RESPONSE + (b'' if request.method == 'HEAD' else b'ok'))
 
     def whole(self, client, head):
         line, found = head.split(b'\r\n')[0], fields(head)
@@ -152,7 +152,7 @@ class Run:
 
     def take(self):
         """Receives the next response. Returns None at the end of the connection."""
-        n = len(self.out.answers)
+        n = len(self.out.responses)
         is_head = n < len(self.case.requests) and self.case.requests[n][0] == 'HEAD'
         try:
             r = self.client.receive(is_head=is_head)
@@ -161,9 +161,9 @@ class Run:
             return None
         except ValueError:
             self.out.after = 'closed'
-            self.out.answers.append((-1, {}))
+            self.out.responses.append((-1, {}))
             return None
-        self.out.answers.append((r.status, {k.lower(): v for k, v in r.headers}))
+        self.out.responses.append((r.status, {k.lower(): v for k, v in r.headers}))
         return r
 
     def wait_for_end(self):
@@ -174,7 +174,7 @@ class Run:
     def run(self):
         self.send(self.case.pieces)
         try:
-            while len(self.out.answers) < len(self.case.requests) or not self.out.answers:
+            while len(self.out.responses) < len(self.case.requests) or not self.out.responses:
                 r = self.take()
                 if r is None or r.status >= 400 or r.status == 101:
                     break
@@ -188,7 +188,7 @@ class Run:
         return self.out
 
     def see_what_is_left(self):
-        rejected = self.out.answers[-1][0] >= 400
+        rejected = self.out.responses[-1][0] >= 400
         if self.case.fin:
             with contextlib.suppress(OSError):
                 self.client.sock.shutdown(socket.SHUT_WR)
@@ -200,14 +200,14 @@ class Run:
         self.send([PROBE])
         if self.take() is None:
             return
-        self.out.after = 'open' if self.out.answers.pop()[0] == 200 else 'closed'
+        self.out.after = 'open' if self.out.responses.pop()[0] == 200 else 'closed'
 
 
 def wrong_pass(case, out):
     if [(a.method, a.target, a.body) for a in out.arrived] != case.requests:
         return 'arrived: %r' % [(a.method, a.target, a.body[:80]) for a in out.arrived][:8]
-    if any(status not in (200, 101) for status, _ in out.answers) or len(out.answers) != len(case.requests):
-        return 'answers: %r' % [status for status, _ in out.answers]
+    if any(status not in (200, 101) for status, _ in out.responses) or len(out.responses) != len(case.requests):
+        return 'responses: %r' % [status for status, _ in out.responses]
     found = fields(out.arrived[0].head) if out.arrived else {}
     for name, values in case.has.items():
         if found.get(name.encode()) != values:
@@ -224,12 +224,12 @@ def wrong_rejection(case, out, before):
     """Checks a rejection. BEFORE: requests that may have arrived, as they were complete before the rejected one."""
     if [(a.method, a.target, a.body) for a in out.arrived] != before:
         return 'arrived: %r' % [(a.method, a.target, a.body[:80]) for a in out.arrived][:8]
-    statuses = [status for status, _ in out.answers]
+    statuses = [status for status, _ in out.responses]
     if statuses[:len(before)] != [200] * len(before):
-        return 'answers: %r' % statuses
+        return 'responses: %r' % statuses
     rest = statuses[len(before):]
     if len(rest) > 1 or any(not 400 <= s <= 505 or s in (500, 502, 503, 504) for s in rest):
-        return 'answers: %r' % statuses
+        return 'responses: %r' % statuses
     if case.status and rest and rest[0] not in case.status:
         return 'status %d' % rest[0]
     if case.after == 'closed' and out.after != 'closed':
@@ -245,8 +245,8 @@ def wrong(case, out, ours):
         return wrong_pass(case, out)
     why = wrong_rejection(case, out, before)
     if wanted == 'reject':
-        if why is None and ours and not case.fin and len(out.answers) == len(before):
-            return 'rejected without an answer'
+        if why is None and ours and not case.fin and len(out.responses) == len(before):
+            return 'rejected without a response'
         return why
     return None if why is None else wrong_pass(case, out)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Retries of requests that a worker fails: the tests check which requests are retried, on which worker, and how often each is
-sent. There are two workers. A request fails on the worker that receives it first; any later attempt is answered.
+sent. There are two workers. A request fails on the worker that receives it first; any later attempt gets a response.
 """
 import threading
 
@@ -10,15 +10,15 @@ from .http import Client, CutShort
 GROUP = 'tried again'
 SAFE, IDEMPOTENT, ONCE = ('GET', 'HEAD'), ('PUT', 'DELETE'), ('POST', 'PATCH')
 METHODS = (*SAFE, *IDEMPOTENT, *ONCE)
-REJECTIONS = ('answers 502', 'answers 503', 'pretends to be an agent')
+REJECTIONS = ('responds 502', 'responds 503', 'pretends to be an agent')
 SILENT = 'is silent'
 FAULTS = ('resets', 'closes', 'half a head', 'garbage', SILENT, *REJECTIONS)
-ANSWERS = {'answers 502': (502, '502 Theirs', ()), 'answers 503': (503, '503 Theirs', ()),
+RESPONSES = {'responds 502': (502, '502 Theirs', ()), 'responds 503': (503, '503 Theirs', ()),
            'pretends to be an agent': (503, '503 Theirs', (('Resumelb-Unprocessed', '1'),))}
 
 
 class Faulty:
-    """Workers that fail requests for targets of the form /MARK?FAULT and answer all others."""
+    """Workers that fail requests for targets of the form /MARK?FAULT and respond to all others."""
 
     def __init__(self, world, count=2):
         self.lock = threading.Lock()
@@ -47,7 +47,7 @@ class Faulty:
                 if fault not in REJECTIONS:
                     return
             else:
-                c.answer(b'' if request[0].startswith(b'HEAD') else b'fine')
+                c.respond(b'' if request[0].startswith(b'HEAD') else b'fine')
             before += 1
 
     @staticmethod
@@ -61,16 +61,16 @@ class Faulty:
         elif fault == SILENT:
             while c.sock.recv(65536):
                 pass
-        elif fault in ANSWERS:
-            _, status, headers = ANSWERS[fault]
-            c.answer(b'' if is_head else b'no', status, headers)
+        elif fault in RESPONSES:
+            _, status, headers = RESPONSES[fault]
+            c.respond(b'' if is_head else b'no', status, headers)
 
 
 def expected(method, fault):
     """The correct results: {status: maximum number of attempts}."""
     plain = fault.removeprefix('reused ')
-    if plain in ANSWERS:
-        return {ANSWERS[plain][0]: 1}
+    if plain in RESPONSES:
+        return {RESPONSES[plain][0]: 1}
     if plain == SILENT:
         return {504: 1}
     if method in SAFE:

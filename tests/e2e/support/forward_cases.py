@@ -86,9 +86,9 @@ def claim_cases():
                    only='resumelb' if b'_' in name else None)
 
 
-def answer_says(name, value):
+def response_says(name, value):
     def check(out):
-        got = out.answers[0][1].get(name)
+        got = out.responses[0][1].get(name)
         ok = got is None or got.lower() == value if value == 'keep-alive?' else (got or '').lower() == value
         return None if ok else '%s: %r' % (name, got)
     return check
@@ -98,12 +98,12 @@ def connection_cases():
     g = 'connection'
     old = b'HTTP/1.0'
     yield Case(g, 'HTTP/1.1 stays open', get())
-    yield Case(g, 'close', get(b'Connection: close'), after='closed', check=answer_says('connection', 'close'))
+    yield Case(g, 'close', get(b'Connection: close'), after='closed', check=response_says('connection', 'close'))
     yield Case(g, 'CLOSE', get(b'Connection: CLOSE'), after='closed')
     yield Case(g, 'close in a list', get(b'Connection: x, close'), after='closed')
     yield Case(g, 'HTTP/1.0 closes', get(version=old), after='closed')
     yield Case(g, 'HTTP/1.0 with keep-alive', get(b'Connection: keep-alive', version=old), after='open',
-               check=answer_says('connection', 'keep-alive'))
+               check=response_says('connection', 'keep-alive'))
     yield Case(g, 'HTTP/1.0 with Keep-Alive', get(b'Connection: Keep-Alive', version=old), after='open')
     yield free(g, 'HTTP/1.0 with close and keep-alive', get(b'Connection: close, keep-alive', version=old), 'pass',
                after='closed')

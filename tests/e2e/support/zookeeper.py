@@ -16,7 +16,7 @@ from .base import LIMIT, Process, ROOT, free_port, freeze, wait_until
 
 
 def four_letters(port, word, seconds=LIMIT):
-    """The reply to one of the server's four-letter commands, or '' if there is none."""
+    """The response to one of the server's four-letter commands, or '' if there is none."""
     try:
         with socket.create_connection(('127.0.0.1', port), timeout=seconds) as s:
             s.sendall(word.encode())
@@ -63,7 +63,7 @@ class Server:
 
     def mode(self):
         """'standalone', 'leader' or 'follower'; None while the server does not serve."""
-        # A server that has just started to listen may never answer: retry instead of waiting longer.
+        # A server that has just started to listen may never respond: retry instead of waiting longer.
         for line in self.words('srvr', 0.3).split('\n'):
             if line.startswith('Mode: '):
                 return line[6:].strip()
