@@ -217,7 +217,7 @@ static bool is_victim(const struct choosing *g, const struct homes_pair *home)
     return own_us < HOMES_VICTIM_OWN * g->out->home_us;
 }
 
-/* Adds a home (COPY), or moves the class away from HOME (MOVE), if that pays. */
+/* Adds a home (REPLICATE), or moves the class away from HOME (REASSIGN), if that pays. */
 static bool relieve_home(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;

@@ -86,13 +86,13 @@ def test_a_field_that_is_none_is_rejected_with_its_place(world):
     assert r.returncode == 1 and ':2:28: access_log_fields: unknown field klass' in r.stderr
 
 
-def test_a_permitted_client_gets_the_routing_trace(world):
+def test_a_permitted_client_gets_the_route_trace(world):
     w = world.scripted(serve(lambda c, head, body: c.respond(headers=[('Resumelb-Route', 'class="forged"')])))
     config = {'workers': [w.address], 'route_trace': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}
     lb = world.resumelb(config)
     told = lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9'), ('X-Class', 'a"b')])
-    assert re.fullmatch(r'class="a\\"b"; worker="%s"; why=new; backlog=0; tries=1; limit_us=0; '
+    assert re.fullmatch(r'class="a\\"b"; worker="%s"; reason=new; backlog=0; tries=1; limit_us=0; '
                         r'worker_us=\d+; connection_us=\d+' % re.escape(w.address), told['Resumelb-Route'])
     assert lb.get('/')['Resumelb-Route'] is None
     lb.reload(dict(config, route_trace=[]))
