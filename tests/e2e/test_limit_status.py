@@ -38,7 +38,7 @@ def metrics(lb):
     """{(name, labels): value} of the metrics of limits, servers and stored responses."""
     found = {}
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
-        m = re.fullmatch(r'resumelb_((?:limit|stored)\w*)\{(.*)\} (\S+)', line)
+        m = re.fullmatch(r'resumelb_((?:limit|pool_counter|stored)\w*)\{(.*)\} (\S+)', line)
         if m:
             assert (m[1], m[2]) not in found, line
             found[m[1], m[2]] = float(m[3])
