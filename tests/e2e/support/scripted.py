@@ -43,7 +43,7 @@ class Connection:
     def write(self, data):
         self.sock.sendall(data)
 
-    def respond(self, body=b'ok', status='200 OK', headers=()):
+    def answer(self, body=b'ok', status='200 OK', headers=()):
         lines = ['HTTP/1.1 ' + status, 'Content-Length: %d' % len(body)] + ['%s: %s' % h for h in headers]
         self.write('\r\n'.join(lines).encode() + b'\r\n\r\n' + body)
 
@@ -131,16 +131,16 @@ class Scripted:
         assert not self.errors, self.errors
 
 
-def serve(response):
-    """Returns a script that calls respond(connection, head, body) for every request of a connection."""
+def serve(answer):
+    """Returns a script that calls answer(connection, head, body) for every request of a connection."""
     def script(c):
         while True:
             request = c.read_request()
             if request is None:
                 return
-            response(c, *request)
+            answer(c, *request)
     return script
 
 
 def hello(c, head, body):
-    c.respond(b'hello')
+    c.answer(b'hello')

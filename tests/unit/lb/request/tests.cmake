@@ -1,3 +1,6 @@
-foreach(noun response exchange front headers)
+foreach(noun answer exchange front headers)
   rlb_unit_test(lb/request/${noun} LINK rlb::lb)
+endforeach()
+foreach(noun retry)
+  rlb_unit_test(lb/request/${noun} LINK test_rig)
 endforeach()

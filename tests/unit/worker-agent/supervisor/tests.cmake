@@ -1,3 +1,3 @@
-foreach(noun child spawner)
+foreach(noun kept spawner)
   rlb_unit_test(worker-agent/supervisor/${noun} LINK rlb::agent)
 endforeach()

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Virtual time, and the scripted ends of connections, for tests in which the program under test and
+ * its peers share one thread: no port, no sleep, and no dependence on the speed of the machine.
+ *
+ * The clock. After virtual_start() the clocks of the program stand still; only virtual_pass()
+ * advances them, from timer to timer. virtual_settle() turns the loop until it is quiet: until
+ * several turns in a row have moved no byte at any scripted end. Bytes on a unix socket arrive
+ * within the call that sends them, so what a test observes then is always the same.
+ *
+ * The ends. A scripted_peer is one end of a unix socket, plain or TLS, with everything that it has
+ * received. It reads only in scripted_step(), and not while it is DEAF. Its last received byte
+ * stays in the socket: closing a unix socket with unread bytes is what its peer sees as a reset, so
+ * scripted_reset() can be called at any time.
+ *
+ * Programs that use this link test_peer (CMakeLists.txt here), which replaces the clocks and
+ * timerfd_settime(2).
+ */
+#ifndef RLB_TESTS_SCRIPTED_PEER_H
+#define RLB_TESTS_SCRIPTED_PEER_H
+
+#include "common/base/text.h"
+#include "common/event/loop.h"
+
+#include <openssl/ssl.h>
+
+/* ---- virtual time ---- */
+
+/* Where the clocks stand after virtual_start(). */
+enum { VIRTUAL_START_S = 1000000, VIRTUAL_WALL_START_S = 1800000000 };
+
+/* Stops the clocks at their start. */
+void virtual_start(void);
+/* The clocks run again. */
+void virtual_end(void);
+/* Virtual time since virtual_start() [ms]. */
+uint64_t virtual_ms(void);
+/* Turns L until it is quiet, with STEP(CONTEXT) after each turn: whether it has moved bytes. */
+void virtual_settle(struct loop *l, bool (*step)(void *context), void *context);
+/*
+ * Lets time pass from timer to timer, until UNTIL_MS of virtual_ms(), or until DONE(CONTEXT), which
+ * may be NULL. L is quiet at each time.
+ */
+void virtual_pass(struct loop *l, uint64_t until_ms, bool (*step)(void *context),
+                  bool (*done)(void *context), void *context);
+
+/* ---- an end of a connection ---- */
+
+struct scripted_peer {
+    int fd;           /* -1: not connected any more */
+    SSL *ssl;         /* NULL: plain */
+    bool deaf;        /* reads nothing */
+    bool left_byte;   /* the last byte received is still in the socket */
+    bool ended;       /* the peer has closed its sending side */
+    bool reset;       /* the connection has failed */
+    bool truncated;   /* TLS: it has ended without close_notify */
+    struct text in;   /* received, decrypted, and not taken by the test yet */
+    uint64_t in_all;  /* the number of bytes received so far */
+    struct text out;  /* to be sent as soon as the socket accepts it */
+    bool end_at_sent; /* then the sending side is closed */
+};
+
+/* Takes over FD, which is connected, or accepted from a listening socket. TLS: NULL for plain;
+ * SERVER: it is the server of the handshake. */
+void scripted_open(struct scripted_peer *p, int fd, SSL_CTX *tls, bool server);
+/* Connects to the unix socket PATH. */
+void scripted_connect(struct scripted_peer *p, const char *path, SSL_CTX *tls);
+/* A socket that listens at PATH, which is removed before. */
+int scripted_listen(const char *path, int backlog);
+/* Moves bytes in both directions. Returns whether there was anything to be moved. */
+bool scripted_step(struct scripted_peer *p);
+/* Queues BYTES to be sent. */
+void scripted_send(struct scripted_peer *p, struct slice bytes);
+/* Closes the sending side after what is queued. */
+void scripted_end(struct scripted_peer *p);
+/* Closes the connection; with TLS after close_notify. What is queued is lost. */
+void scripted_close(struct scripted_peer *p);
+/* Closes the connection such that its peer sees a reset. */
+void scripted_reset(struct scripted_peer *p);
+void scripted_fini(struct scripted_peer *p);
+
+/* TLS contexts of the scripted ends, made once: a server with a certificate of its own, and a
+ * client that verifies nothing. */
+SSL_CTX *scripted_tls_server(void);
+SSL_CTX *scripted_tls_client(void);
+
+#endif
