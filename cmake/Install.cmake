@@ -41,13 +41,13 @@ rlb_install_configuration(conf/etc/logrotate logrotate.d resumelb)
 install(FILES conf/sysusers.d/resumelb.conf conf/sysusers.d/resumelb-poolcounter.conf DESTINATION ${RLB_SYSUSERS_DIR})
 install(FILES conf/tmpfiles.d/resumelb.conf DESTINATION ${RLB_TMPFILES_DIR})
 
-# Manual pages, with the output of the programs' --describe, if the PATH has Python.
+# Manual pages, with the output of the programs' --describe, if they can be run here and the PATH has Python.
 set(pages
   resumelbctl.1 resumelb.yaml.5 resumelb-agent.yaml.5 resumelb-poolcounter.yaml.5 resumelb-metrics.7 resumelb-outcomes.7
   resumelb.8 resumelb-agent.8 resumelb-poolcounter.8)
 find_program(RLB_MAN_PYTHON python3 NO_CMAKE_SYSTEM_PATH)
-if(NOT RLB_MAN_PYTHON)
-  message(STATUS "No python3 in the PATH: manual pages are not made")
+if(NOT RLB_MAN_PYTHON OR CMAKE_CROSSCOMPILING)
+  message(STATUS "No python3 in the PATH, or another architecture: manual pages are not made")
   set(pages)
 endif()
 set(made)

@@ -96,7 +96,12 @@ long __wrap_syscall(long number, ...)
     for (size_t i = 0; i < 6; ++i)
         words[i] = va_arg(rest, long);
     va_end(rest);
-    note_call(number == SYS_poll, number == SYS_epoll_pwait);
+#ifdef SYS_poll /* not on arm64, where poll() is called instead */
+    const bool is_poll = number == SYS_poll;
+#else
+    const bool is_poll = false;
+#endif
+    note_call(is_poll, number == SYS_epoll_pwait);
     return __real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
