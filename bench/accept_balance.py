@@ -21,13 +21,13 @@ import urllib.request
 def worker():
     """An HTTP/1.1 server for keep-alive connections without bodies; its port."""
     s = socket.create_server(('127.0.0.1', 0), backlog=1024)
-    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello'
+    response = b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello'
 
     def talk(c):
         c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             while data := c.recv(65536):
-                c.sendall(answer * data.count(b'\r\n\r\n'))
+                c.sendall(response * data.count(b'\r\n\r\n'))
         except ConnectionError:
             pass  # the load balancer has exited
 
@@ -80,7 +80,7 @@ def measure(options, loops, close, directory, upstream):
     by_kernel = [one['accepted'] for one in now]
     served = [one['accepted'] - one['given'] + one['taken'] for one in now]
     print('| %d | %s | %s | %s | %s | %.1f %% |' % (
-        loops, 'new connection each' if close else 'kept', spread(by_kernel), spread(served), spread([one['requests'] for one in now]),
+        loops, 'new connection each' if close else 'keep-alive', spread(by_kernel), spread(served), spread([one['requests'] for one in now]),
         100 * sum(one['given'] for one in now) / sum(by_kernel)), flush=True)
 
 

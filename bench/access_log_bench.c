@@ -59,7 +59,7 @@ static void run(const char *name, enum access_format format, size_t rounds)
         .worker = SLICE_LIT("127.0.0.1:9000"),
         .fixed.reason = "skilled",
         .fixed.tries = 1,
-        .fixed.outcome = "answered",
+        .fixed.outcome = "responded",
         .request_id = SLICE_LIT("0123456789abcdef0123456789abcdef"),
     };
     struct access_log *log = NULL;

@@ -115,7 +115,7 @@ def converge(host, options, clients, pause, each):
         for u in users:
             u.stop()
     times = sorted(t for u in users for t in u.times)
-    result.update(answered=len(times), slowest=times[-1], failed=sum(len(u.failed) for u in users))
+    result.update(responded=len(times), slowest=times[-1], failed=sum(len(u.failed) for u in users))
     return result
 
 
@@ -143,7 +143,7 @@ def main():
     for r in results:
         rows.append([r['way'], number(r['started'], 1), str(r['before']['processes']), number(r['before']['mib']),
                      number(r['before']['agent_mib'], 1), number(r['took'], 1), '+'.join(map(str, r['counts'])),
-                     number(r['after']['mib']), number(r['after']['agent_mib'], 1), number(r['answered']),
+                     number(r['after']['mib']), number(r['after']['agent_mib'], 1), number(r['responded']),
                      number(r['slowest'] * 1000), str(r['failed'])])
     table(['%d applications, %d used, max_idle_time %d s' % (options.applications, options.used, options.idle), 'each asked once, s', 'processes',
            'applications MiB', 'agent MiB', 'only the used ones after s', 'processes then', 'applications MiB then',

@@ -62,8 +62,8 @@ def load_until_all_run(server):
 
 def rate(server, options):
     began = time.monotonic()
-    answer = get(server.address, '/')
-    sample = {'spawn_ms': (time.monotonic() - began) * 1000, 'first_status': answer.status}
+    response = get(server.address, '/')
+    sample = {'spawn_ms': (time.monotonic() - began) * 1000, 'first_status': response.status}
     load_until_all_run(server)
     for c in (1, 8):
         wrk(server.address, c, 1)
@@ -97,9 +97,9 @@ def restart(server, options):
         return {'not_restarted': 1, 'failed': 0, 'slow': None, 'max_ms': None}
     finally:
         results = load.stop()[ago:]
-    answered = [(due + took, process) for due, took, process, error in results if not error]
-    new = min(t for t, process in answered if process not in before)
-    old = max((t for t, process in answered if process in before), default=touched)
+    responded = [(due + took, process) for due, took, process, error in results if not error]
+    new = min(t for t, process in responded if process not in before)
+    old = max((t for t, process in responded if process in before), default=touched)
     return {'requests': len(results), 'failed': sum(1 for r in results if r[3]),
             'errors': sorted({r[3] for r in results if r[3]}), 'slow': sum(1 for r in results if r[1] >= SLOW_S),
             'max_ms': max(r[1] for r in results) * 1000, 'first_new_s': new - touched, 'last_old_s': old - touched}

@@ -127,7 +127,7 @@ class Server:
         self.launch()
 
     def wait_up(self):
-        wait_until(self.up, '%s to answer: %s' % (self.name, self.process.output()[-2000:]), 30)
+        wait_until(self.up, '%s to respond: %s' % (self.name, self.process.output()[-2000:]), 30)
 
     def stop(self):
         left = descendants(os.getpid())

@@ -71,8 +71,8 @@ def serve(application, sock, buffer):
         if len(rest) < size:
             break
         del buffer[:len(head) + 4 + size]
-        answer, kept = respond(application, head, rest[:size])
-        sock.sendall(answer)
+        response, kept = respond(application, head, rest[:size])
+        sock.sendall(response)
         if not kept:
             return False
     return bool(data)

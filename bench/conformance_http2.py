@@ -59,7 +59,7 @@ def resident_mb(pids):
     return sum(int(pathlib.Path('/proc/%d/statm' % p).read_text().split()[1]) for p in pids) * 4096 / 1e6
 
 
-def answers(port):
+def responds(port):
     try:
         with Http2(port, seconds=5) as c:
             return c.get(1).status == '200'
@@ -80,7 +80,7 @@ def resets(port, worker, pids):
 
 
 def subject(name, config, argv, directory):
-    worker = Scripted(serve(lambda c, head, body: c.answer(b'ok')))
+    worker = Scripted(serve(lambda c, head, body: c.respond(b'ok')))
     port, pair = free_port(), Pair(directory, name, ['test.example'])
     pem = directory / (name + '-all.pem')
     pem.write_bytes(pair.cert.read_bytes() + pair.key.read_bytes())
@@ -88,7 +88,7 @@ def subject(name, config, argv, directory):
     path.write_text(config.format(port=port, cert=pair.cert, key=pair.key, pem=pem, directory=directory, worker=worker.address))
     process = subprocess.Popen([*argv, path], stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: answers(port), name, 20)
+        wait_until(lambda: responds(port), name, 20)
         good, bad = collections.Counter(), []
         for case in CASES:
             try:

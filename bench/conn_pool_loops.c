@@ -143,7 +143,7 @@ static void proceed(struct requester *r, enum conn_result result)
         return;
     case CONN_WAIT:
         return;
-    case CONN_REFUSED:
+    case CONN_REJECTED:
         break;
     }
     UNREACHABLE();

@@ -52,14 +52,14 @@ class Worker(asyncio.Protocol):
             if b'x-once' in fields:
                 self.seen[fields[b'x-once']] += 1
             del self.buffer[:whole]
-            asyncio.get_running_loop().call_later(0.001, self.answer)
+            asyncio.get_running_loop().call_later(0.001, self.respond)
 
-    def answer(self):
+    def respond(self):
         if not self.transport.is_closing():
             self.transport.write(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello')
 
 
-class Answer:
+class Response:
     def __init__(self, status, took_s, what):
         self.status, self.took_s, self.what = status, took_s, what
 
@@ -68,7 +68,7 @@ class Clients:
     """Persistent connections by address, and requests on them."""
 
     def __init__(self, plain, tls):
-        self.plain, self.tls, self.idle, self.answers = plain, tls, collections.defaultdict(list), []
+        self.plain, self.tls, self.idle, self.responses = plain, tls, collections.defaultdict(list), []
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
 
@@ -76,8 +76,8 @@ class Clients:
         host, _, port = address.rpartition(':')
         return await asyncio.open_connection(host, int(port), ssl=self.context if address == self.tls else None)
 
-    async def _converse(self, address, head, body, kept):
-        reader, writer = self.idle[address].pop() if kept and self.idle[address] else await self._connect(address)
+    async def _converse(self, address, head, body, keep_alive):
+        reader, writer = self.idle[address].pop() if keep_alive and self.idle[address] else await self._connect(address)
         good = False
         try:
             writer.write(head + body)
@@ -85,7 +85,7 @@ class Clients:
             lines = top.lower().split(b'\r\n')
             length = next(int(x.split(b':')[1]) for x in lines if x.startswith(b'content-length:'))
             await reader.readexactly(length)
-            good = kept and b'connection: close' not in lines
+            good = keep_alive and b'connection: close' not in lines
             return int(top.split(b' ', 2)[1])
         finally:
             if good:
@@ -93,17 +93,17 @@ class Clients:
             else:
                 writer.close()
 
-    async def ask(self, due, address, host, once, kept):
+    async def ask(self, due, address, host, once, keep_alive):
         body = b'x' * 100 if once else b''
         head = ('%s / HTTP/1.1\r\nHost: %s\r\n%s%s\r\n' % (
             'POST' if once else 'GET', host, 'Content-Length: 100\r\nX-Once: %s\r\n' % once if once else '',
-            '' if kept else 'Connection: close\r\n')).encode()
-        what = (address == self.tls, bool(once), kept, host)
+            '' if keep_alive else 'Connection: close\r\n')).encode()
+        what = (address == self.tls, bool(once), keep_alive, host)
         try:
-            status = await asyncio.wait_for(self._converse(address, head, body, kept), PATIENCE_S)
+            status = await asyncio.wait_for(self._converse(address, head, body, keep_alive), PATIENCE_S)
         except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as e:
             status = type(e).__name__
-        self.answers.append(Answer(status, time.monotonic() - due, what))
+        self.responses.append(Response(status, time.monotonic() - due, what))
 
     def close(self):
         for reader, writer in itertools.chain(*self.idle.values()):
@@ -117,10 +117,10 @@ async def come(clients, rate, agent_share, until):
         due += rng.expovariate(rate)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         n += 1
-        kept = rng.random() < 0.9
-        address = clients.tls if kept and rng.random() < 0.2 else clients.plain
+        keep_alive = rng.random() < 0.9
+        address = clients.tls if keep_alive and rng.random() < 0.2 else clients.plain
         host = 'app.example' if rng.random() < agent_share else 'site%d.example' % rng.randrange(100)
-        t = asyncio.create_task(clients.ask(due, address, host, 'n%d' % n if rng.random() < 0.5 else '', kept))
+        t = asyncio.create_task(clients.ask(due, address, host, 'n%d' % n if rng.random() < 0.5 else '', keep_alive))
         tasks.add(t)
         t.add_done_callback(tasks.discard)
     while tasks:
@@ -183,21 +183,21 @@ async def measure(world, args):
     seen.update(executed.read_text().split() if executed.exists() else [])
     for s in servers:
         s.close()
-    return clients.answers, seen, site
+    return clients.responses, seen, site
 
 
-def report(answers, seen, site, args):
-    bad = collections.Counter((a.status, a.what) for a in answers if a.status != 200)
+def report(responses, seen, site, args):
+    bad = collections.Counter((a.status, a.what) for a in responses if a.status != 200)
     twice = sum(n > 1 for n in seen.values())
     changes = ', '.join('%d %s' % (n, name) for name, n in site.done.items())
     table(['requests', 'a second', 'changes', 'failed', 'POSTs twice', 'p50 ms', 'p99 ms'], [[
-        str(len(answers)), number(len(answers) / args.seconds), changes, str(sum(bad.values())), str(twice),
-        number(percentile_ms(answers, 50)), number(percentile_ms(answers, 99))]])
+        str(len(responses)), number(len(responses) / args.seconds), changes, str(sum(bad.values())), str(twice),
+        number(percentile_ms(responses, 50)), number(percentile_ms(responses, 99))]])
     for (status, what), n in bad.most_common(10):
-        print('%6d  %s  tls, POST, kept, host: %s' % (n, status, what))
+        print('%6d  %s  tls, POST, keep-alive, host: %s' % (n, status, what))
     if args.json:
         with open(args.json, 'w') as f:
-            json.dump({'requests': len(answers), 'changes': dict(site.done), 'failed': sum(bad.values()), 'twice': twice}, f)
+            json.dump({'requests': len(responses), 'changes': dict(site.done), 'failed': sum(bad.values()), 'twice': twice}, f)
     return 1 if bad or twice else 0
 
 
@@ -211,9 +211,9 @@ def main():
     args = p.parse_args()
     go_first()
     with fresh_world() as world:
-        answers, seen, site = asyncio.run(measure(world, args))
+        responses, seen, site = asyncio.run(measure(world, args))
         site.lb.process.stop()
-    raise SystemExit(report(answers, seen, site, args))
+    raise SystemExit(report(responses, seen, site, args))
 
 
 if __name__ == '__main__':

@@ -84,7 +84,7 @@ def measure(world, name, worker, args):
     for s in clients:
         s.close()
     try:
-        wait_until(lambda: good(address), 'an answer', 10)
+        wait_until(lambda: good(address), 'a response', 10)
         again = 'yes'
     except AssertionError:
         again = 'no'

@@ -29,7 +29,7 @@ from support.scripted import Scripted, serve
 BATCH = 100         # frames, or requests with the frames that belong to them
 READ_S = 20.0       # a server with unread bytes for this time counts as having stopped reading
 LOOK_S = 0.001
-REST_S = 0.5        # a server without CPU time for this long is idle
+IDLE_S = 0.5        # a server without CPU time for this long is idle
 CODE_CANCEL, CODE_WINDOW_MAX = struct.pack('>I', 8), struct.pack('>I', 2 ** 31 - 1)
 
 
@@ -38,7 +38,7 @@ class Worker:
 
     def __init__(self):
         self.one = False
-        self.worker = Scripted(serve(lambda c, head, body: c.answer(b'ok')))
+        self.worker = Scripted(serve(lambda c, head, body: c.respond(b'ok')))
         self.ports = [int(self.worker.address.rpartition(':')[2])]
 
     def opened(self):
@@ -151,10 +151,10 @@ def attack(port, opening, nth, n):
     return None
 
 
-def rest(server):
+def idle(server):
     """Wait until a server uses no more CPU time."""
     while (before := server.cpu()) is not None:
-        time.sleep(REST_S)
+        time.sleep(IDLE_S)
         if server.cpu() == before:
             return before
 
@@ -164,13 +164,13 @@ def measure(cls, name, scale):
     worker = Worker()
     server = cls(worker)
     try:
-        cpu, opened, peak = rest(server), worker.opened(), Peak(server)
+        cpu, opened, peak = idle(server), worker.opened(), Peak(server)
         try:
             cut = attack(server.tls_port, opening, nth, max(1, int(n * scale)))
             end = 'to the end' if cut is None else 'until %s' % number(cut)
         except TimeoutError as e:
             end = str(e)
-        cell = '%.2f s, %.1f MB, ' % (rest(server) - cpu, peak.stop())
+        cell = '%.2f s, %.1f MB, ' % (idle(server) - cpu, peak.stop())
         return cell + '%d, %s' % (worker.opened() - opened, end)
     finally:
         server.stop()

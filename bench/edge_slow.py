@@ -15,7 +15,7 @@ Rows:
     uploads     connections to workers that 300 slow POSTs hold
     gigabyte    1 GB down and up
     idle        5,000 idle connections and 2,000 that never complete a request head
-    kept        idle connections between two requests, 5,000 plain and 3,000 of TLS 1.3, at once and after four seconds
+    keepalive   idle connections between two requests, 5,000 plain and 3,000 of TLS 1.3, at once and after four seconds
 
 Each server is restarted for each row, with two threads. Memory is RssAnon of its processes (not backed by a file); files are
 those they hold open and have written. --scale: factor for the numbers of clients. RLB_BIN: directory of the programs
@@ -43,7 +43,7 @@ from support.http import Client, get
 MB = 1e6
 GIGABYTE = 10 ** 9
 SLOW_READ_S = 6.0       # how long slow clients are connected before memory is measured
-REST_S = 4.0            # and idle ones
+IDLE_S = 4.0            # and idle ones
 
 
 def parse():
@@ -145,14 +145,14 @@ class QuickWorkers:
                         '    location / { return 200 "%s"; } location ~ ^/1000000 { } } }\n' % (
                             self.directory, self.ports[0], self.directory, 'x' * 1000))
         self.process = Process(['/usr/sbin/nginx', '-c', path, '-p', self.directory], 'origin', self.directory)
-        wait_until(lambda: answers(self.ports[0]), 'the origin')
+        wait_until(lambda: responds(self.ports[0]), 'the origin')
 
     def stop(self):
         self.process.stop(2)
         shutil.rmtree(self.directory)
 
 
-def answers(port):
+def responds(port):
     try:
         return get('127.0.0.1:%d' % port, '/').status == 200
     except OSError:
@@ -508,7 +508,7 @@ def idle(options, cls):
     return [number(grown / len(socks)), number(quiet['p99_us'] / 1000, 2), number(busy['p99_us'] / 1000, 2)]
 
 
-def kept_connections(server, tls, n):
+def keepalive_connections(server, tls, n):
     def dial(context=blind_context()):
         sock = socket.create_connection(('127.0.0.1', server.tls_port if tls else server.port))
         client = Client(None, sock=context.wrap_socket(sock) if tls else sock)
@@ -516,19 +516,19 @@ def kept_connections(server, tls, n):
         return client
 
     kept = [dial() for _ in range(100)]     # includes allocations that are made once
-    time.sleep(REST_S)
+    time.sleep(IDLE_S)
     before = server.memory()
     kept += [dial() for _ in range(n)]
     at_once = server.memory()
-    time.sleep(REST_S)
+    time.sleep(IDLE_S)
     return [number((m - before) / n) for m in (at_once, server.memory())]
 
 
-def kept(options, cls):
+def keepalive(options, cls):
     workers, cells = QuickWorkers(), []
     for tls, n in (False, 5000), (True, 3000):
         server = cls(workers)
-        cells += kept_connections(server, tls, int(n * options.scale))
+        cells += keepalive_connections(server, tls, int(n * options.scale))
         server.stop()
     workers.stop()
     return cells
@@ -579,7 +579,7 @@ ROWS = {
     'share': (share, ['requests/s others get beside 100 slow clients']),
     'uploads': (uploads, ['worker connections held by 300 slow POSTs', 'MB in files']),
     'gigabyte': (gigabyte, ['1 GB up: CPU s', 'MB grown', '1 GB down: CPU s', 'MB grown']),
-    'kept': (kept, ['bytes a connection between two requests, at once', 'after 4 s', 'TLS 1.3, at once', 'after 4 s']),
+    'keepalive': (keepalive, ['bytes a connection between two requests, at once', 'after 4 s', 'TLS 1.3, at once', 'after 4 s']),
     'idle': (idle, ['bytes a connection, 5,000 idle and 2,000 with half a head', 'others: p99 ms without them', 'with']),
 }
 

@@ -43,7 +43,7 @@ def stale(name):
         if first is None:
             return
         seen.setdefault(first[0].split()[1], []).append('done')
-        c.answer(b'ok')
+        c.respond(b'ok')
         # The worker has decided to close: further bytes are ignored.
         c.sock.recv(1)
         c.reset()
@@ -63,7 +63,7 @@ class Killed:
         self.up()
 
     def up(self):
-        self.server = Scripted(serve(lambda c, h, b: c.answer(b'ok')), port=self.port)
+        self.server = Scripted(serve(lambda c, h, b: c.respond(b'ok')), port=self.port)
         self.address, self.port = self.server.address, int(self.server.address.rpartition(':')[2])
 
     def kill(self):
@@ -91,7 +91,7 @@ def killed(name, seconds):
                 done[method] += 1
                 failed[method] += not good
     with fresh_world() as world:
-        stays = world.scripted(serve(lambda c, h, b: c.answer(b'ok')))
+        stays = world.scripted(serve(lambda c, h, b: c.respond(b'ok')))
         dies = Killed(world)
         address = start(name, world, [stays.address, dies.address], tuned=False)[0]
         threads = [threading.Thread(target=load, args=(n,), daemon=True) for n in range(4)]
@@ -111,10 +111,10 @@ def killed(name, seconds):
 
 
 def slow(name):
-    def answer(pause):
+    def respond(pause):
         def one(c, head, body):
             time.sleep(pause if b'/plain' not in head else 0)
-            c.answer(b'ok')
+            c.respond(b'ok')
         return one
 
     def timed(i):
@@ -122,7 +122,7 @@ def slow(name):
         good = ask(address, 'GET', '/%d' % i) == 200
         return good and time.monotonic() - began < 0.5
     with fresh_world() as world:
-        workers = [world.scripted(serve(answer(p))) for p in (1.0, 0.0)]
+        workers = [world.scripted(serve(respond(p))) for p in (1.0, 0.0)]
         address = start(name, world, [w.address for w in workers], tuned=False)[0]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             quick = sum(pool.map(timed, range(40)))

@@ -8,7 +8,7 @@ The database of the busiest class hangs: the effect on the other classes, with l
 A gunicorn with one process, of one request at a time, for each of --processes; --rate requests a second, at random
 times, independent of responses: 90 % for one class, the others for ten more. Each waits 10 ms for its database. After
 --quiet seconds that of the hot class hangs: each of its requests takes 10 s, for --hang seconds. Latency counts from when
-the request was due; one without an answer after 30 s counts as failed, and with those 30 s. Everything is restarted
+the request was due; one without a response after 30 s counts as failed, and with those 30 s. Everything is restarted
 for each row and round; the result is the median of the rounds' ratios. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
@@ -68,8 +68,8 @@ async def measure(options, lb, app, seed):
     await asyncio.sleep(options.hang)
     ended = time.monotonic()
     app.hang_no_more()
-    answers = await load.stop()
-    return ([a for a in answers if began + WARM_S <= a.due < hung], [a for a in answers if hung <= a.due < ended])
+    responses = await load.stop()
+    return ([a for a in responses if began + WARM_S <= a.due < hung], [a for a in responses if hung <= a.due < ended])
 
 
 def run(options, name, seed):
@@ -79,8 +79,8 @@ def run(options, name, seed):
         return asyncio.run(measure(options, lb, app, seed))
 
 
-def hot(answers, wanted):
-    return [a for a in answers if (a.host == HOT) == wanted]
+def hot(responses, wanted):
+    return [a for a in responses if (a.host == HOT) == wanted]
 
 
 def sample(quiet, hang):
@@ -111,7 +111,7 @@ def main():
         for name in turning(names, n):
             samples[name].append(sample(*run(options, name, n + 1)))
             print(name, samples[name][-1], flush=True)
-    table(['others', 'quiet: p50 ms', 'p99 ms', 'hang: p50 ms', 'p99 ms', 'p99 hang / quiet', 'without an answer 200',
+    table(['others', 'quiet: p50 ms', 'p99 ms', 'hang: p50 ms', 'p99 ms', 'p99 hang / quiet', 'without a response 200',
            'hot: 503', 'failed in quiet'], [row(n, samples[n]) for n in names])
 
 

@@ -16,7 +16,7 @@ from support.servers import World
 PATIENCE_S = 30.0       # of a client; a request that takes longer has failed
 
 
-class Answer:
+class Response:
     """The result of one request: `took_s` counts from when it was due. `status` 0: no response, for reason `error`."""
 
     def __init__(self, due, host, status, took_s, body=b'', error=''):
@@ -36,7 +36,7 @@ async def receive(reader):
     data = await reader.read(-1)
     top, sep, body = data.partition(b'\r\n\r\n')
     if not sep:
-        raise ConnectionError('no answer')
+        raise ConnectionError('no response')
     for line in top.split(b'\r\n')[1:]:
         name, _, value = line.partition(b':')
         if name.lower() == b'content-length' and int(value) != len(body):
@@ -55,7 +55,7 @@ async def converse(address, host, target, due, opened=None):
         reader, writer = opened or await connect(address)
         writer.write(head(host, target))
         status, body = await receive(reader)
-        return Answer(due, host, status, time.monotonic() - due, body)
+        return Response(due, host, status, time.monotonic() - due, body)
     finally:
         if writer is not None:
             writer.close()
@@ -65,7 +65,7 @@ async def ask(address, host, target, due, opened=None, patience_s=PATIENCE_S):
     try:
         return await asyncio.wait_for(converse(address, host, target, due, opened), patience_s)
     except (OSError, ValueError, asyncio.TimeoutError) as e:
-        return Answer(due, host, 0, time.monotonic() - due, error=type(e).__name__)
+        return Response(due, host, 0, time.monotonic() - due, error=type(e).__name__)
 
 
 class OpenLoop:
@@ -75,12 +75,12 @@ class OpenLoop:
     def __init__(self, address, rate, pick, seed=1):
         self.address, self.rate, self.pick = address, rate, pick
         self.random = random.Random(seed)
-        self.answers, self.tasks, self.ending = [], set(), False
+        self.responses, self.tasks, self.ending = [], set(), False
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     async def _one(self, due):
         host, target = self.pick(self.random)
-        self.answers.append(await ask(self.address, host, target, due))
+        self.responses.append(await ask(self.address, host, target, due))
 
     async def _run(self):
         due = time.monotonic()
@@ -97,7 +97,7 @@ class OpenLoop:
         await self.task
         while self.tasks:
             await asyncio.wait(set(self.tasks))
-        return self.answers
+        return self.responses
 
 
 async def wave(address, n, host, target, patience_s):
@@ -107,9 +107,9 @@ async def wave(address, n, host, target, patience_s):
     return began, await asyncio.gather(*[ask(address, host, target, began, o, patience_s) for o in opened])
 
 
-def percentile_ms(answers, p):
-    """Requests without a response count with the time they waited for it. None if ANSWERS is empty."""
-    took = sorted(a.took_s for a in answers)
+def percentile_ms(responses, p):
+    """Requests without a response count with the time they waited for it. None if RESPONSES is empty."""
+    took = sorted(a.took_s for a in responses)
     return took[min(len(took) - 1, int(len(took) * p / 100))] * 1000 if took else None
 
 

@@ -65,12 +65,12 @@ async def measure(options, lb, app, waves):
     quiet_to = time.monotonic()
     for _ in range(waves):
         rendered, cpu = len(app.requests(path=PAGE)), application_cpu(app)
-        began, answers = await wave(lb.address, options.clients, HOT, '%s?cpu=%g' % (PAGE, options.cpu),
+        began, responses = await wave(lb.address, options.clients, HOT, '%s?cpu=%g' % (PAGE, options.cpu),
                                     WAVE_PATIENCE_S)
         ended = time.monotonic()
         spans.append((began, ended))
         samples.append({'renderings': len(app.requests(path=PAGE)) - rendered, 'took_s': ended - began,
-                        'cpu_s': application_cpu(app) - cpu, 'failed': sum(not a.good for a in answers)})
+                        'cpu_s': application_cpu(app) - cpu, 'failed': sum(not a.good for a in responses)})
         await asyncio.sleep(BETWEEN_S)
     others = await load.stop()
     quiet = [a for a in others if quiet_from <= a.due < quiet_to]
@@ -103,7 +103,7 @@ def main():
     rows = [row(name, *run(options, name)) for name in ROWS if not options.only or name in options.only]
     print('%d clients at once, %d processes, a rendering costs %g s of CPU' %
           (options.clients, options.processes, options.cpu))
-    table(['', 'waves', 'renderings a wave', 'all answered after s', 'CPU s of the application',
+    table(['', 'waves', 'renderings a wave', 'all responses after s', 'CPU s of the application',
            'others, quiet: p50 ms', 'p99 ms', 'during the wave: p50 ms', 'p99 ms', 'of requests', 'failed'], rows)
 
 

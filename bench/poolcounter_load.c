@@ -160,7 +160,7 @@ static void say(struct peer *p, const char *line)
         die("send");
 }
 
-/* Reads one reply; on loopback a line arrives in one piece. */
+/* Reads one response; on loopback a line arrives in one piece. */
 static const char *hear(const struct peer *p, char buf[LINE])
 {
     ssize_t n = recv(p->fd, buf, LINE - 1, 0);
@@ -356,7 +356,7 @@ static void run_burst(struct load *l)
 {
     struct epoll_event events[EVENTS];
     uint64_t *times = xcalloc(l->npeers, sizeof(*times));
-    size_t answered = 0;
+    size_t responded = 0;
     char buf[LINE];
     uint64_t start = now_ns();
     uint64_t end = start + (uint64_t)(l->seconds * 1e9);
@@ -368,7 +368,7 @@ static void run_burst(struct load *l)
         if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->peers[i].fd, &e) != 0)
             die("epoll_ctl");
     }
-    while (answered < l->npeers && now_ns() < end) {
+    while (responded < l->npeers && now_ns() < end) {
         int n = epoll_wait(l->epoll, events, EVENTS, 100);
         for (int i = 0; i < n; ++i) {
             struct peer *p = events[i].data.ptr;
@@ -381,12 +381,12 @@ static void run_burst(struct load *l)
             }
             (void)hear(p, buf);
             epoll_ctl(l->epoll, EPOLL_CTL_DEL, p->fd, NULL);
-            times[answered++] = now_ns() - start;
+            times[responded++] = now_ns() - start;
         }
     }
-    printf("{\"answered\": %zu, \"not_answered\": %zu, \"p50_ms\": %.1f, \"last_ms\": %.1f}\n",
-           answered, l->npeers - answered, quantile_us(times, answered, 0.5) / 1000,
-           quantile_us(times, answered, 1) / 1000);
+    printf("{\"responded\": %zu, \"not_responded\": %zu, \"p50_ms\": %.1f, \"last_ms\": %.1f}\n",
+           responded, l->npeers - responded, quantile_us(times, responded, 0.5) / 1000,
+           quantile_us(times, responded, 1) / 1000);
     free(times);
 }
 

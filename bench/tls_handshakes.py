@@ -131,7 +131,7 @@ class Subject:
                     break
                 got += data
             if not got.startswith(b'HTTP/1.1 200'):
-                raise SystemExit('tls_handshakes: %s answers %r' % (self.name, got[:60]))
+                raise SystemExit('tls_handshakes: %s responded %r' % (self.name, got[:60]))
             kept = s.session if context else None
             s.close()
         return kept

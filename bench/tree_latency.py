@@ -59,7 +59,7 @@ def registrations(place, lb, addresses):
     """A new worker becomes the first eligible one, so that it gets the next request of a new class."""
     client, number, times = Client(lb.address), [0], []
 
-    def answered_by(w):
+    def responded_by(w):
         number[0] += 1
         r = client.request(host='c%d.example' % number[0])
         assert r.status == 200
@@ -69,7 +69,7 @@ def registrations(place, lb, addresses):
         time.sleep(random.uniform(*APART))
         began = time.monotonic()
         place.tree.register('/workers', w)
-        times.append(until(lambda: answered_by(w), began))
+        times.append(until(lambda: responded_by(w), began))
         place.tree.unregister('/workers', w)
     return times
 

@@ -82,15 +82,15 @@ def start_up(place, addresses):
     lb = place.world.resumelb({'applications': {'app': {'tree': place.url(), 'resume': 'measure'}}}, wait=False)
     began = time.monotonic()
 
-    def answered():
+    def responded():
         try:
             return get(lb.address, '/').status == 200
         except OSError:
             return False
-    wait_until(answered, 'the first answer', 60)
+    wait_until(responded, 'the first response', 60)
     first = time.monotonic() - began
     wait_until(knows(lb, addresses), 'all workers', 60)
-    return lb, {'first_answer_s': round(first, 3), 'all_known_s': round(time.monotonic() - began, 3)}
+    return lb, {'first_response_s': round(first, 3), 'all_known_s': round(time.monotonic() - began, 3)}
 
 
 def main():
@@ -101,7 +101,7 @@ def main():
         place.client.ensure_path(PROVIDERS[:-1])
         register(place, addresses)
         lb, start = start_up(place, addresses)
-        result = {'workers': options.workers, **start, 'at_rest': phase(lb, lambda i: None)}
+        result = {'workers': options.workers, **start, 'idle': phase(lb, lambda i: None)}
         turns = options.workers // options.flapping
 
         away = []

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The least time in which many waiters can be woken over TCP on this machine. It listens on
- * standard input and answers only the commands of `poolcounter_load herd`, with one recv per
- * request, one send per reply, and no counting, keys, timers or metrics. The first client holds the
- * lock, later ones wait, RELEASE wakes them all. It is the baseline for the pool counter daemon
+ * standard input and responses only the commands of `poolcounter_load herd`, with one recv per
+ * request, one send per response, and no counting, keys, timers or metrics. The first client holds
+ * the lock, later ones wait, RELEASE wakes them all. It is the baseline for the pool counter daemon
  * (bench/poolcounter.py --only herd runs both alternately).
  */
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ static void expect(bool ok, const char *what)
     exit(1);
 }
 
-static void answer(int fd, const char *line, size_t len)
+static void response(int fd, const char *line, size_t len)
 {
     expect(send(fd, line, len, MSG_NOSIGNAL) == (ssize_t)len, "send");
 }
@@ -43,16 +43,16 @@ static void acquire(int fd)
         return;
     }
     held = true;
-    answer(fd, "LOCKED\n", 7);
+    response(fd, "LOCKED\n", 7);
 }
 
 static void release(int fd)
 {
     for (int i = 0; i < nwaiting; ++i)
-        answer(waiting[i], "DONE\n", 5);
+        response(waiting[i], "DONE\n", 5);
     nwaiting = 0;
     held = false;
-    answer(fd, "RELEASED\n", 9);
+    response(fd, "RELEASED\n", 9);
 }
 
 /* The load generator has one request in flight on a connection: it arrives in one piece. */
@@ -73,7 +73,7 @@ static void serve(int fd)
     } else {
         int len = snprintf(figure, sizeof(figure), "waiting_workers: %d\n", nwaiting);
 
-        answer(fd, figure, (size_t)len);
+        response(fd, figure, (size_t)len);
     }
 }
 

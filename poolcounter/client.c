@@ -4,13 +4,13 @@
  * (docs/guide/poolcounter.md).
  *
  * It is read once a turn, into the server's one buffer; the rest of a line is copied and put before
- * the next read. Answers are collected and sent at once. If the socket does not accept them all,
+ * the next read. Responses are collected and sent at once. If the socket does not accept them all,
  * the client is not read until it has: so what is stored for it is bounded, and it loses nothing.
  * One that accepts nothing for send_timeout is closed.
  *
  * A client's locks are a stack; only the newest may wait. A woken lock is in the server's `woken`
  * until its client is notified. The wake-up counts as sent from then on, so that it precedes the
- * answer to the client's next line.
+ * response to the client's next line.
  */
 #include "poolcounter/server_internal.h"
 
@@ -36,7 +36,7 @@ static int unread_bytes(const struct client *c)
 
 static void wait_for_reader(struct client *c)
 {
-    c->answers->unread = unread_bytes(c);
+    c->responses->unread = unread_bytes(c);
     server_timer_start(c->server, &c->patience, c->server->config->s.send_timeout_ms);
 }
 
@@ -46,13 +46,13 @@ static void patience_over(struct timer *t)
     struct server *s = c->server;
     uint64_t idle_timeout_ms = s->config->s.idle_timeout_ms;
 
-    if (c->answers != NULL && unread_bytes(c) < c->answers->unread) {
+    if (c->responses != NULL && unread_bytes(c) < c->responses->unread) {
         wait_for_reader(c);
         return;
     }
-    if (c->answers != NULL) {
+    if (c->responses != NULL) {
         stat_add(s->cell, STAT_slow_clients_closed, 1);
-        log_info(NULL, "client-closed", "reason=\"does not read replies\" locks=%u", c->nlocks);
+        log_info(NULL, "client-closed", "reason=\"does not read responses\" locks=%u", c->nlocks);
         client_close(c);
         return;
     }
@@ -71,7 +71,7 @@ static void patience_over(struct timer *t)
 
 void client_watch_idling(struct client *c)
 {
-    if (c->answers != NULL)
+    if (c->responses != NULL)
         return;
     if (c->server->config->s.idle_timeout_ms != 0)
         server_timer_start(c->server, &c->patience, c->server->config->s.idle_timeout_ms);
@@ -101,9 +101,9 @@ static size_t try_send(const struct client *c, struct slice bytes)
 }
 
 /* May close C. */
-static void send_answer(struct client *c, struct slice bytes)
+static void send_response(struct client *c, struct slice bytes)
 {
-    bool waits = c->answers != NULL;
+    bool waits = c->responses != NULL;
 
     if (c->fd < 0)
         return;
@@ -115,16 +115,16 @@ static void send_answer(struct client *c, struct slice bytes)
         if (sent != SIZE_MAX) {
             stat_add(c->server->cell, STAT_failed_sends, 1);
             bytes = (struct slice){bytes.p + sent, bytes.len - sent};
-            c->answers = malloc(sizeof(*c->answers));
+            c->responses = malloc(sizeof(*c->responses));
         }
         /* The connection is broken, or memory is exhausted. */
-        if (c->answers == NULL) {
+        if (c->responses == NULL) {
             client_close(c);
             return;
         }
-        c->answers->len = 0;
+        c->responses->len = 0;
     }
-    struct answers *a = c->answers;
+    struct responses *a = c->responses;
     /* At most one wake-up can come while its lines are not run. */
     ASSERT(bytes.len <= sizeof(a->bytes) - a->len);
     memcpy(a->bytes + a->len, bytes.p, bytes.len);
@@ -137,10 +137,10 @@ static void send_answer(struct client *c, struct slice bytes)
 
 static void add_line(struct client *c, struct slice line)
 {
-    text_add(&c->server->replies, line);
+    text_add(&c->server->responses, line);
 }
 
-static void reply_counted(struct client *c, struct slice line, enum poolcounter_stat stat)
+static void respond_counted(struct client *c, struct slice line, enum poolcounter_stat stat)
 {
     stat_add(c->server->cell, stat, 1);
     add_line(c, line);
@@ -298,11 +298,11 @@ static void acquire_new(struct client *c, struct counter_request *ask)
 static void acquire_lock(struct client *c, struct pool_counter_line *line)
 {
     if (c->nlocks == CLIENT_LOCKS_MAX)
-        reply_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
+        respond_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
     else if (is_waiting(c))
-        reply_counted(c, SLICE_LIT("ERROR WAIT_FOR_RESPONSE\n"), STAT_lock_while_waiting);
+        respond_counted(c, SLICE_LIT("ERROR WAIT_FOR_RESPONSE\n"), STAT_lock_while_waiting);
     else if (!line->well_formed || line->ask.key.len > c->server->config->s.max_key_bytes)
-        reply_counted(c, SLICE_LIT("ERROR BAD_SYNTAX\n"), STAT_bad_syntax);
+        respond_counted(c, SLICE_LIT("ERROR BAD_SYNTAX\n"), STAT_bad_syntax);
     else
         acquire_new(c, &line->ask);
 }
@@ -313,7 +313,7 @@ static void pc_client_release(struct client *c)
     struct client_lock *cl = newest_lock(c);
 
     if (cl == NULL) {
-        reply_counted(c, SLICE_LIT("NOT_LOCKED\n"), STAT_release_mismatch);
+        respond_counted(c, SLICE_LIT("NOT_LOCKED\n"), STAT_release_mismatch);
         return;
     }
     note_end(cl);
@@ -333,11 +333,11 @@ static void send_stats(struct client *c, struct slice what)
 
     for (size_t i = 0; i < POOLCOUNTER_STATS; ++i)
         figures.stats[i] = (uint64_t)stats_sum(s->stats, i);
-    if (!stats_text(&figures, what, s->config->s.extra_stats, &s->replies))
-        reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
+    if (!stats_text(&figures, what, s->config->s.extra_stats, &s->responses))
+        respond_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
 }
 
-/* Executes one line of C; an answer that exists already is added to the server's replies. */
+/* Executes one line of C; a response that exists already is added to the server's responses. */
 static void run_line(struct client *c, struct slice text)
 {
     struct server *s = c->server;
@@ -356,7 +356,7 @@ static void run_line(struct client *c, struct slice text)
         send_stats(c, line.what);
         break;
     case VERB_NONE:
-        reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+        respond_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
         break;
     }
 }
@@ -372,7 +372,7 @@ void client_wake(struct client_lock *cl)
     timer_stop(&c->wait);
     bool holds = note_woken(cl);
     c->nlocks -= !holds;
-    send_answer(c, holds ? SLICE_LIT("LOCKED\n") : SLICE_LIT("DONE\n"));
+    send_response(c, holds ? SLICE_LIT("LOCKED\n") : SLICE_LIT("DONE\n"));
 }
 
 static void wait_over(struct timer *t)
@@ -387,12 +387,12 @@ static void wait_over(struct timer *t)
     ++cl->type->figures.timeouts;
     --c->nlocks;
     counter_expire(c->server->table, &cl->lock, c->server->now_us);
-    send_answer(c, SLICE_LIT("TIMEOUT\n"));
+    send_response(c, SLICE_LIT("TIMEOUT\n"));
 }
 
 /* ---- in ---- */
 
-/* Run the lines of IN, which is in the server's buffer, until they are run or answers wait. */
+/* Run the lines of IN, which is in the server's buffer, until they are run or responses wait. */
 static void run_lines(struct client *c, struct slice in)
 {
     struct server *s = c->server;
@@ -400,22 +400,22 @@ static void run_lines(struct client *c, struct slice in)
     struct slice line;
     bool skipping = c->skipping;
 
-    ASSERT(s->replies.len == 0);
-    while (cut != CUT_REST && c->fd >= 0 && c->answers == NULL) {
+    ASSERT(s->responses.len == 0);
+    while (cut != CUT_REST && c->fd >= 0 && c->responses == NULL) {
         cut = pool_counter_line_cut(&in, &skipping, &line);
         if (cut == CUT_LINE) {
             run_line(c, line);
         } else if (cut == CUT_LONG) {
             stat_add(s->cell, STAT_commands, 1);
             stat_add(s->cell, STAT_lines_too_long, 1);
-            reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+            respond_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
         }
-        struct slice replies = text_slice(&s->replies);
-        if (cut != CUT_REST && replies.len < ANSWERS_PAUSE_BYTES)
+        struct slice responses = text_slice(&s->responses);
+        if (cut != CUT_REST && responses.len < RESPONSES_PAUSE_BYTES)
             continue;
-        text_clear(&s->replies);
-        if (replies.len != 0)
-            send_answer(c, replies);
+        text_clear(&s->responses);
+        if (responses.len != 0)
+            send_response(c, responses);
     }
     c->skipping = skipping;
     if (c->fd < 0)
@@ -455,10 +455,10 @@ static void client_read(struct client *c)
     run_lines(c, (struct slice){s->input, rest + (size_t)n});
 }
 
-/* The socket takes answers again. */
+/* The socket takes responses again. */
 static void client_write(struct client *c)
 {
-    struct answers *a = c->answers;
+    struct responses *a = c->responses;
     size_t sent = try_send(c, (struct slice){a->bytes, a->len});
 
     if (sent == SIZE_MAX) {
@@ -473,7 +473,7 @@ static void client_write(struct client *c)
         return;
     }
     free(a);
-    c->answers = NULL;
+    c->responses = NULL;
     watch_for(c, EPOLLIN);
     client_watch_idling(c);
     memcpy(c->server->input, c->rest_bytes != 0 ? c->rest : "", c->rest_bytes);
@@ -487,7 +487,7 @@ void client_ready(struct client *c, uint32_t events)
     /* Closed by that, or earlier in this round. */
     if (c->fd < 0)
         return;
-    if (c->answers == NULL)
+    if (c->responses == NULL)
         client_read(c);
     else if ((events & (EPOLLERR | EPOLLHUP)) != 0)
         client_close(c);
@@ -547,10 +547,10 @@ void client_close(struct client *c)
     timer_stop(&c->patience);
     address_counts_remove(s->sources, &c->source);
     free(c->rest);
-    free(c->answers);
+    free(c->responses);
     free(c->more);
     c->rest = NULL;
-    c->answers = NULL;
+    c->responses = NULL;
     c->more = NULL;
     list_remove(&c->node);
     list_push_back(&s->closed, &c->node);

@@ -112,7 +112,7 @@ static void pc_drain(void *context)
 
 /* Both processes accept until the new one is ready. */
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = pc_reject, .pass = pc_pass, .drain = pc_drain};
+    .reject = pc_reject, .pass = pc_pass, .drain = pc_drain};
 
 static void on_pc_drained(struct loop_message *m)
 {

@@ -31,7 +31,7 @@ const struct stats_table poolcounter_stats_table = {rows, ARRAY_LEN(rows)};
 struct ask {
     void (*fn)(struct server *s, void *context);
     void *context;
-    sem_t answered;
+    sem_t responded;
 };
 
 void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
@@ -86,10 +86,10 @@ enum {
 
 /*
  * Sets the options of FD, a listening socket (later connections inherit them, without a system call
- * each) or a client's. No delay: otherwise the second of two consecutive answers could wait for the
- * client's delayed acknowledgment. No pacing, which the machine's congestion control may imply (bbr
- * does): answers have a few bytes and cannot cause congestion, and pacing runs a kernel timer for
- * each send. Every kernel has reno; a failure to select it has no further consequences.
+ * each) or a client's. No delay: otherwise the second of two consecutive responses could wait for
+ * the client's delayed acknowledgment. No pacing, which the machine's congestion control may imply
+ * (bbr does): responses have a few bytes and cannot cause congestion, and pacing runs a kernel
+ * timer for each send. Every kernel has reno; a failure to select it has no further consequences.
  */
 static void set_options(const struct server *s, int fd)
 {
@@ -173,7 +173,7 @@ static bool accept_one(struct server *s, struct listener *l)
         } else if (client_create(s, fd, source) != NULL) {
             return true;
         }
-        stat_add(s->cell, STAT_connections_refused, 1);
+        stat_add(s->cell, STAT_connections_rejected, 1);
         address_counts_remove(s->sources, &source);
         return true;
     }
@@ -233,7 +233,7 @@ static void handle_event(struct server *s, const struct epoll_event *event)
         if (read(s->ask_fds[0], &ask, sizeof(ask)) != (ssize_t)sizeof(ask))
             break;
         ask->fn(s, ask->context);
-        sem_post(&ask->answered);
+        sem_post(&ask->responded);
         break;
     }
 }
@@ -276,12 +276,12 @@ void server_call(struct server *s, void (*fn)(struct server *s, void *context), 
         fn(s, context);
         return;
     }
-    sem_init(&ask.answered, 0, 0);
+    sem_init(&ask.responded, 0, 0);
     while (write(s->ask_fds[1], &p, sizeof(p)) < 0)
         ASSERT(errno == EINTR);
-    while (sem_wait(&ask.answered) != 0)
+    while (sem_wait(&ask.responded) != 0)
         ASSERT(errno == EINTR);
-    sem_destroy(&ask.answered);
+    sem_destroy(&ask.responded);
 }
 
 static void apply_limits(struct server *s)
@@ -361,7 +361,7 @@ struct server *server_create(const struct configuration *config, struct stats *s
     s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
     s->types.max = (size_t)config->s.max_types;
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
-    (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
+    (void)text_reserve(&s->responses, RESPONSES_BYTES_MAX);
     s->table = counter_table_create((size_t)config->s.max_keys, (size_t)config->s.max_waiters);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
     s->ask_watched.kind = WATCHED_ASK;
@@ -425,7 +425,7 @@ void server_destroy(struct server *s)
     counter_table_destroy(s->table);
     types_fini(&s->types);
     topk_destroy(s->top);
-    text_fini(&s->replies);
+    text_fini(&s->responses);
     free(s->input);
     if (s->epoll >= 0)
         close(s->epoll);

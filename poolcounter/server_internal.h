@@ -4,7 +4,7 @@
  * connections), client.c (input, output, execution of lines, closing), figures.c. Used only by the
  * server's thread, except for server_call.
  *
- *     epoll -> accept_one                 client_ready -> lines -> locks -> answers
+ *     epoll -> accept_one                 client_ready -> lines -> locks -> responses
  *                                                                    | woken
  *                                         server_deliver  <----------+      (to other clients)
  */
@@ -26,13 +26,14 @@ enum {
     CLIENT_LOCKS_MAX = 4,
     /* Bytes read from one client in a turn; the other clients wait while its lines are executed. */
     READ_BYTES = 16 * 1024,
-    /* Unprocessed input while a client must first receive answers, and a partial line before it. */
+    /* Unprocessed input while a client must first receive responses, and a partial line before it.
+     */
     REST_BYTES_MAX = READ_BYTES + POOL_COUNTER_LINE_MAX,
-    /* Answers collected before they are sent. While the client does not receive them no further
-     * lines are executed, so at most this, one answer (STATS FULL is the longest, below 2 KiB) and
-     * one wake-up are pending for a client. */
-    ANSWERS_PAUSE_BYTES = 16 * 1024,
-    ANSWERS_BYTES_MAX = ANSWERS_PAUSE_BYTES + 4096,
+    /* Responses collected before they are sent. While the client does not receive them no further
+     * lines are executed, so at most this, one response (STATS FULL is the longest, below 2 KiB)
+     * and one wake-up are pending for a client. */
+    RESPONSES_PAUSE_BYTES = 16 * 1024,
+    RESPONSES_BYTES_MAX = RESPONSES_PAUSE_BYTES + 4096,
     EVENTS_MAX = 256,
     /* Maximum number of connections accepted at one listener in a turn. */
     ACCEPTS_MAX = 64,
@@ -84,12 +85,12 @@ struct client_lock {
 };
 
 /* Bytes that the socket has not accepted yet. */
-struct answers {
+struct responses {
     size_t len;
     /* Bytes queued in the kernel for the client when the wait began: if there are fewer later, the
      * client reads. epoll reports a writable socket only when much of its buffer is free. */
     int unread;
-    char bytes[ANSWERS_BYTES_MAX];
+    char bytes[RESPONSES_BYTES_MAX];
 };
 
 /*
@@ -105,9 +106,9 @@ struct client {
     struct server *server;
     struct list node;
     struct timer wait;     /* of the newest lock while it waits */
-    struct timer patience; /* time-out for reading answers, or for being idle */
-    char *rest;            /* unprocessed input: a partial line, or lines that wait for `answers` */
-    struct answers *answers;
+    struct timer patience; /* time-out for reading responses, or for being idle */
+    char *rest; /* unprocessed input: a partial line, or lines that wait for `responses` */
+    struct responses *responses;
     struct address_count *source; /* NULL: not counted */
     uint64_t active_ms;           /* when it last sent data; for idle_timeout */
     uint64_t wait_since_us;
@@ -143,8 +144,8 @@ struct server {
     uint64_t started_us;
     struct timer_wheel wheel;
 
-    char *input;         /* REST_BYTES_MAX + READ_BYTES, for the current client */
-    struct text replies; /* to the current client */
+    char *input;           /* REST_BYTES_MAX + READ_BYTES, for the current client */
+    struct text responses; /* to the current client */
 
     bool handed_over, stop;
 
@@ -180,10 +181,10 @@ struct stats_figures {
     uint64_t stats[POOLCOUNTER_STATS]; /* by enum poolcounter_stat */
 };
 /*
- * Appends the answer to "STATS WHAT", with its last newline, to OUT, in the original's names, order
- * and format of times. SLOTS states that an acquire may have a fifth word.
- *   extra  our own counters are known as well; FULL has them after the original's
- * Returns false, and does not change OUT, if WHAT is unknown (ERROR WRONG_STAT).
+ * Appends the response to "STATS WHAT", with its last newline, to OUT, in the original's names,
+ * order and format of times. SLOTS states that an acquire may have a fifth word. extra  our own
+ * counters are known as well; FULL has them after the original's Returns false, and does not change
+ * OUT, if WHAT is unknown (ERROR WRONG_STAT).
  */
 bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out);
 
@@ -191,7 +192,7 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 /* Takes ownership of FD. Returns NULL and closes FD if out of memory or if epoll cannot add it. */
 struct client *client_create(struct server *s, int fd, struct address_count *source);
 void client_ready(struct client *c, uint32_t events);
-/* Starts the time-out of an idle client, if there is one; not while answers wait. */
+/* Starts the time-out of an idle client, if there is one; not while responses wait. */
 void client_watch_idling(struct client *c);
 /* Notifies the client of a woken lock. May close the client. */
 void client_wake(struct client_lock *cl);

@@ -37,15 +37,15 @@ static void each_type(struct metrics *m, const void *context)
 #define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
 
 static const struct metric counter_metrics[] = {
-    COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
-    COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),
+    COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED sent, at once or later."),
+    COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED sent."),
     COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Locks that ended, by RELEASE or because their client disconnected."),
-    COUNTER("done_total", COUNTER, "requests", COUNT, done, "DONE answered."),
-    COUNTER("queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered."),
-    COUNTER("timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered after waiting."),
-    COUNTER("timeouts_at_once_total", COUNTER, "requests", COUNT, timeouts_at_once, "TIMEOUT answered at once: the request did not wait."),
+    COUNTER("done_total", COUNTER, "requests", COUNT, done, "DONE sent."),
+    COUNTER("queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL sent."),
+    COUNTER("timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT sent after waiting."),
+    COUNTER("timeouts_at_once_total", COUNTER, "requests", COUNT, timeouts_at_once, "TIMEOUT sent at once: the request did not wait."),
     COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits cancelled, by RELEASE or because the client disconnected."),
-    COUNTER("no_room_total", COUNTER, "requests", COUNT, no_room, "Requests answered ERROR OUT_OF_MEMORY."),
+    COUNTER("no_room_total", COUNTER, "requests", COUNT, no_room, "Requests that got ERROR OUT_OF_MEMORY."),
     COUNTER("processing_seconds_total", COUNTER, "seconds", TIME, processing_us, "Time that requests held, of those that have ended."),
     COUNTER("gained_seconds_total", COUNTER, "seconds", TIME, gained_us, "Time since the releaser's LOCKED, for each DONE."),
     COUNTER("waited_me_seconds_total", COUNTER, "seconds", TIME, waited_me_us, "Waits of ACQ4ME that ended in LOCKED."),
@@ -58,11 +58,11 @@ static const struct metric counter_metrics[] = {
 };
 
 static const struct metric metrics[] = {
-    TYPE("type_acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, by type of key."),
-    TYPE("type_done_total", COUNTER, "requests", COUNT, done, "DONE answered, by type of key."),
-    TYPE("type_queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered, by type of key."),
-    TYPE("type_timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered, at once or after waiting, by type of key."),
-    TYPE("type_no_room_total", COUNTER, "requests", COUNT, no_room, "ERROR OUT_OF_MEMORY answered, by type of key."),
+    TYPE("type_acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED sent, by type of key."),
+    TYPE("type_done_total", COUNTER, "requests", COUNT, done, "DONE sent, by type of key."),
+    TYPE("type_queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL sent, by type of key."),
+    TYPE("type_timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT sent, at once or after waiting, by type of key."),
+    TYPE("type_no_room_total", COUNTER, "requests", COUNT, no_room, "ERROR OUT_OF_MEMORY sent, by type of key."),
     TYPE("type_waited_seconds_total", COUNTER, "seconds", TIME, waited_us, "Waits that ended in LOCKED or DONE, by type of key."),
     TYPE("type_worked_seconds_total", COUNTER, "seconds", TIME, worked_us, "Time that requests held, of those that have ended, by type of key."),
     TYPE("type_held", GAUGE, "requests", COUNT, held, "Requests that hold, by type of key."),

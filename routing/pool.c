@@ -590,8 +590,8 @@ bool pool_get_at(struct pool *p, struct worker *w, uint64_t now_us, struct pool_
     return member;
 }
 
-struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
-                             struct list *released)
+struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
+                               const struct pool_served *how, struct list *released)
 {
     struct worker *w = pick->worker;
 
@@ -630,7 +630,7 @@ struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struc
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released)
 {
-    worker_unref(pool_put_kept(p, pick, how, released));
+    worker_unref(pool_put_worker(p, pick, how, released));
 }
 
 void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self)

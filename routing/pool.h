@@ -135,7 +135,7 @@ struct pool_pick {
     /*
      * Numbers behind the decision (policy resume; else 0). SKIPPED skilled workers had a mean
      * backlog of more than MAX_BACKLOG above MIN_BACKLOG, or had just rejected a request
-     * (WORKER_REFUSAL_MS); including those above only with others' requests, if they would have
+     * (WORKER_REJECTION_MS); including those above only with others' requests, if they would have
      * been picked.
      */
     double max_backlog, min_backlog;
@@ -145,7 +145,7 @@ struct pool_pick {
     enum home_kind home;      /* how the worker has become a home; HOME_USED: it was one before */
     struct worker *home_from; /* HOME_REASSIGN; counted reference, pool_put drops it; else NULL */
     struct list node_;        /* pool's: the worker's requests in flight, oldest first */
-    atomic_bool answered;   /* set by the caller at any time: the response headers were received */
+    atomic_bool responded;  /* set by the caller at any time: the response headers were received */
     struct pool_hand hand_; /* pool's: its policy's */
     bool counted_;          /* pool's: it is registered with the policy */
     struct shadow_request *shadow_; /* pool's: the shadow's side of it; owned; or NULL */
@@ -220,8 +220,8 @@ bool pool_get_at(struct pool *p, struct worker *w, uint64_t now_us, struct pool_
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released);
 /* The same, but returns the worker and passes the pick's reference to the caller. */
-struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
-                             struct list *released) must_check;
+struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
+                               const struct pool_served *how, struct list *released) must_check;
 /* Removes the waiter from the queue, or returns its turn. No effect if the waiter is idle. Returns
  * false if it had been released: the caller that received it in a RELEASED list may still have to
  * deliver the wake-up, before which it must not be freed. */
@@ -329,13 +329,13 @@ bool pool_woke(struct pool *p, const struct worker *w);
 /* ---- for status pages and tests ---- */
 
 struct worker_view {
-    const char *name, *incarnation; /* of WORKER */
-    char version[VERSION_MAX + 1];  /* truncated; "" of one that has left */
-    bool active;                    /* eligible */
+    const char *name, *instance;   /* of WORKER */
+    char version[VERSION_MAX + 1]; /* truncated; "" of one that has left */
+    bool active;                   /* eligible */
     bool available;
     uint64_t backlog;
     double mean_backlog;
-    uint64_t oldest_us;    /* monotonic start of the oldest request not ANSWERED; 0: none */
+    uint64_t oldest_us;    /* monotonic start of the oldest request not RESPONDED; 0: none */
     size_t nskills;        /* number of classes it has a score for */
     struct resume skills;  /* with assigned scores; filled only when asked for */
     struct worker *worker; /* counted reference */

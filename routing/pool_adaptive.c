@@ -121,7 +121,7 @@ static bool is_excluded(void *context, void *worker)
 
 static void on_leaving(struct pool *p, struct worker *w, struct worker *to)
 {
-    struct homes_request r = {.now_us = p->now_us, .refuses = is_excluded};
+    struct homes_request r = {.now_us = p->now_us, .rejects = is_excluded};
 
     homes_hand_over(state_of(p)->homes, homes_of_worker(w), to != NULL ? homes_of_worker(to) : NULL,
                     &r);
@@ -162,7 +162,7 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
     if (x->worker == plan->worker)
         return NULL;
     if (!x->home) {
-        if (x->refused)
+        if (x->rejected)
             return "not eligible now: tried before, just rejected a request, or has no process";
         if (c->reason != HOMES_HOME)
             return no_home[c->reason];
@@ -176,7 +176,7 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
     }
     if (!x->eligible)
         return "an ineligible home: drained, ejected, silent, or of another version";
-    if (x->refused)
+    if (x->rejected)
         return "a home that is not eligible now: tried before, just rejected a request, or has no "
                "process";
     if (c->reason == HOMES_REASSIGN)
@@ -208,8 +208,8 @@ static void explain_steps(const struct homes_plan *plan, const struct homes_evid
     size_t open_homes = 0, others = 0, saving = 0, paying = 0, ways_out = 0;
 
     for (const struct homes_sight *x = s->sights; x < s->sights + s->n; ++x) {
-        open_homes += x->home && x->eligible && !x->refused;
-        if (x->home || x->refused)
+        open_homes += x->home && x->eligible && !x->rejected;
+        if (x->home || x->rejected)
             continue;
         ++others;
         saving += x->saves_us > 0;
@@ -272,7 +272,7 @@ static void adaptive_choose(struct pool *p, const struct pool_question *q, struc
     struct homes_request r = {.cls = q->request->cls,
                               .cls_hash = q->request->cls_hash,
                               .now_us = p->now_us,
-                              .refuses = is_excluded,
+                              .rejects = is_excluded,
                               .context = (void *)(uintptr_t)q};
 
     homes_plan(a->homes, &r, &a->plan);

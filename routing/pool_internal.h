@@ -40,7 +40,7 @@ struct worker {
     atomic_uint refs;
     char *name;
     size_t name_bytes; /* without its end */
-    char *incarnation;
+    char *instance;
     unsigned concurrency;
     void *context;
     void (*context_release)(void *context);
@@ -111,7 +111,7 @@ static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
     return report_others(atomic_load_explicit(&w->of->report, memory_order_relaxed), since_ms);
 }
 
-/* Returns true if W recently rejected a request (WORKER_REFUSAL_MS). */
+/* Returns true if W recently rejected a request (WORKER_REJECTION_MS). */
 static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
 {
     return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;

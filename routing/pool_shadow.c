@@ -355,7 +355,7 @@ void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct re
     ASSERT(p->held);
     if (w->mirror == NULL) {
         struct worker_options o = {.name = slice_of(w->name),
-                                   .incarnation = slice_of(w->incarnation),
+                                   .instance = slice_of(w->instance),
                                    .concurrency = w->concurrency};
 
         w->mirror = worker_create(&o);

@@ -16,7 +16,7 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
 
     *out = (struct worker_view){
         .name = w->name,
-        .incarnation = w->incarnation,
+        .instance = w->instance,
         .active = w->place == WORKER_ELIGIBLE,
         .available = !w->unavailable,
         .backlog = worker_backlog(w),
@@ -26,9 +26,10 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
         .worker = worker_ref(w),
     };
     memcpy(out->version, version, strnlen(version, VERSION_MAX));
-    /* Tunnels and responses without an end are not requests that the worker has yet to answer. */
+    /* Tunnels and responses without an end are not requests that the worker has yet to respond to.
+     */
     list_for_each_entry (pick, &w->in_flight, node_) {
-        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed)) {
+        if (!atomic_load_explicit(&pick->responded, memory_order_relaxed)) {
             out->oldest_us = pick->started_us;
             break;
         }

@@ -22,7 +22,7 @@ struct worker *worker_create(const struct worker_options *o)
     atomic_init(&w->refs, 1);
     w->name = xslicedup(o->name);
     w->name_bytes = o->name.len;
-    w->incarnation = xslicedup(o->incarnation);
+    w->instance = xslicedup(o->instance);
     w->concurrency = o->concurrency;
     w->context = o->context;
     w->context_release = o->context_release;
@@ -57,7 +57,7 @@ void worker_unref(struct worker *w)
     ASSERT(w->stored.rows == NULL);
     if (w->context_release != NULL)
         w->context_release(w->context);
-    free(w->incarnation);
+    free(w->instance);
     free(w->name);
     free(w);
 }
@@ -77,10 +77,10 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
 
 void worker_declined(struct worker *w, uint64_t now_ms)
 {
-    atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REFUSAL_MS, memory_order_relaxed);
+    atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REJECTION_MS, memory_order_relaxed);
 }
 
-void worker_answered(struct worker *w)
+void worker_responded(struct worker *w)
 {
     /* Usually it is 0 already: do not write, so that readers keep the cache line. */
     if (atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) != 0)
@@ -102,9 +102,9 @@ struct slice worker_name_slice(const struct worker *w)
     return (struct slice){w->name, w->name_bytes};
 }
 
-const char *worker_incarnation(const struct worker *w)
+const char *worker_instance(const struct worker *w)
 {
-    return w->incarnation;
+    return w->instance;
 }
 
 void *worker_context(const struct worker *w)

@@ -91,7 +91,7 @@ static void start_member(struct world *w, struct member *m)
 {
     enum { CLASSES_MAX = 100000 };
     char name[24];
-    char incarnation[24];
+    char instance[24];
     struct meter_settings s = {.history = w->options.history,
                                .max_skill_age = METER_SKILL_AGE_DEFAULT,
                                .max_classes = CLASSES_MAX};
@@ -104,12 +104,10 @@ static void start_member(struct world *w, struct member *m)
     m->homes = home_records_create(CLASSES_MAX);
     m->homes_reported = 0;
     snprintf(name, sizeof(name), "%s%u", NAME, m->index);
-    snprintf(incarnation, sizeof(incarnation), "%u", m->life);
+    snprintf(instance, sizeof(instance), "%u", m->life);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
-        struct worker_options o = {.name = slice_of(name),
-                                   .incarnation = slice_of(incarnation),
-                                   .concurrency = 1,
-                                   .context = m};
+        struct worker_options o = {
+            .name = slice_of(name), .instance = slice_of(instance), .concurrency = 1, .context = m};
         m->known[b] = worker_create(&o);
     }
     send_resume(w, m);

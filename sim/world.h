@@ -34,12 +34,12 @@ struct world_options {
     unsigned history;   /* requests between a worker's resumes */
     unsigned balancers; /* requests go to them in turn */
     /* Delay after which the other balancers receive the number of requests in flight that a worker
-     * reported in an answer; 0: never, each balancer sees only its own answers. */
+     * reported in a response; 0: never, each balancer sees only its own responses. */
     uint64_t report_delay_ns;
     /* Interval at which workers publish the classes of which they are homes, so that balancers
      * agree; 0: never, each balancer decides alone. */
     uint64_t homes_delay_ns;
-    /* The service time reported to policies is the time from sending a request to its answer, as
+    /* The service time reported to policies is the time from sending a request to its response, as
      * measured by a balancer that sends requests to a queue; else the work alone. */
     bool queue_is_service;
 };

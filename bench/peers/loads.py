@@ -110,7 +110,7 @@ def dial(subject):
     return s
 
 
-def read_answer(s):
+def read_response(s):
     got = b''
     while len(got) < 1024 + 4 or len(got) < got.find(b'\r\n\r\n') + 4 + 1024:
         data = s.recv(65536)
@@ -127,7 +127,7 @@ def run_idle(of):
         for _ in range(2):
             for _ in range(IDLE_CONNECTIONS):
                 clients.append(dial(subject))
-                read_answer(clients[-1])
+                read_response(clients[-1])
             time.sleep(IDLE_WAIT_S)
             sizes.append(subject.anonymous_bytes())
         for s in clients:

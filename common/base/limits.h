@@ -14,9 +14,9 @@ enum {
     RESUME_LINE_MAX = 1 << 20,
     /* A worker's or listener's address as text: a unix path (107) or a percent-encoded one. */
     ADDR_TEXT_MAX = 400,
-    /* Length of an incarnation: 128 random bits in hexadecimal, and room for those that other
+    /* Length of an instance: 128 random bits in hexadecimal, and room for those that other
      * programs choose. */
-    INCARNATION_MAX = 64,
+    INSTANCE_MAX = 64,
     /* Length of the version that a worker reports. */
     VERSION_MAX = 100,
     /* Number of hexadecimal digits of a classifier's fingerprint. */

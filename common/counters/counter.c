@@ -212,14 +212,14 @@ static void counter_stop_waiting(struct counter_table *t, struct counter_lease *
     lease->key = NULL;
 }
 
-/* LEASE's wait ends with ANSWER, LOCKED or DONE; *WAITED_US is the sum of such waits. */
+/* LEASE's wait ends with RESULT, LOCKED or DONE; *WAITED_US is the sum of such waits. */
 static void wake_lock(struct counter_table *t, struct counter_lease *lease,
-                      enum counter_result answer, uint64_t *waited_us, uint64_t now_us,
+                      enum counter_result result, uint64_t *waited_us, uint64_t now_us,
                       struct list *woken)
 {
     *waited_us += elapsed_us(lease->since_us, now_us);
     counter_stop_waiting(t, lease);
-    lease->woken = answer == COUNTER_DONE ? COUNTER_DONE : COUNTER_LOCKED;
+    lease->woken = result == COUNTER_DONE ? COUNTER_DONE : COUNTER_LOCKED;
     list_push_back(woken, &lease->in_key);
 }
 
@@ -324,10 +324,10 @@ struct slice counter_type_of(struct slice key)
     return key;
 }
 
-static enum counter_result count_outcome(uint64_t *count, enum counter_result answer)
+static enum counter_result count_outcome(uint64_t *count, enum counter_result result)
 {
     ++*count;
-    return answer;
+    return result;
 }
 
 enum counter_result counter_acquire(struct counter_table *t, struct counter_lease *lease,

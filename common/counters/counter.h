@@ -62,7 +62,7 @@ enum counter_result {
     /* The table is full (keys or waiters), memory is exhausted, a name is too long, or the limit
      * of connections to the daemon is reached. */
     COUNTER_NO_ROOM,
-    COUNTER_UNREACHABLE, /* not returned by a table: the daemon has not answered */
+    COUNTER_UNREACHABLE, /* not returned by a table: the daemon has not responded */
 };
 enum { COUNTER_RESULTS = COUNTER_UNREACHABLE + 1 };
 
@@ -141,8 +141,8 @@ enum counter_result counter_acquire(struct counter_table *t, struct counter_leas
  * LEASE must be held or waiting, and is free afterwards. If it was held, the work is done: all of
  * the key's waiters of kind ANY get DONE, then the next waiter of kind ME gets LOCKED. If it was
  * waiting, it gives up, and the key's other waiters of kind ANY get DONE, as in the original. Woken
- * leases are appended to WOKEN in order, linked by in_key, with their answer in `woken`. The caller
- * removes each lease from WOKEN; releasing or leaving such a lease removes it as well.
+ * leases are appended to WOKEN in order, linked by in_key, with their response in `woken`. The
+ * caller removes each lease from WOKEN; releasing or leaving such a lease removes it as well.
  */
 void counter_release(struct counter_table *t, struct counter_lease *lease, uint64_t now_us,
                      struct list *woken);

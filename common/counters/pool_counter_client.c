@@ -26,7 +26,7 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 100,
-    ANSWER_TIMEOUT_MS = 250,
+    RESPONSE_TIMEOUT_MS = 250,
     IDLE_MS = 60000,
     IDLE_MAX = 64,
     /* The maximum time-out that a daemon accepts. */
@@ -44,7 +44,7 @@ enum {
 /*
  *   CONNECTING -> ASKING -> HELD -> RELEASING -> IDLE -> ASKING ...
  *        |           |                             ^
- *        |           +-- answered, not LOCKED -----+
+ *        |           +-- responded, not LOCKED -----+
  *        |           +-- no time left -> EXPIRING -+  or closed
  *        +-- no call needs it any more ------------+
  *        +-- a probe (an IDLE connection may be used for it): GREETING -> IDLE
@@ -56,7 +56,7 @@ enum pool_counter_conn_state {
     POOL_COUNTER_CONN_INQUIRING, /* STATS SLOTS is sent */
     POOL_COUNTER_CONN_ASKING,    /* an acquire is sent */
     POOL_COUNTER_CONN_HELD,      /* it was LOCKED */
-    POOL_COUNTER_CONN_RELEASING, /* a RELEASE is sent; no call waits for the answer */
+    POOL_COUNTER_CONN_RELEASING, /* a RELEASE is sent; no call waits for the response */
     POOL_COUNTER_CONN_EXPIRING,  /* our clock has ended a wait; the daemon's own will any moment */
     POOL_COUNTER_CONN_IDLE,
 };
@@ -70,8 +70,8 @@ struct pool_counter_conn {
     int fd;                     /* -1: no socket could be created, or it is closed */
     struct watch *watch;        /* of FD */
     struct timer timer;         /* of every state but ASKING and HELD */
-    struct loop_deferred later; /* an attempt that failed at once; ASKING: its server rests; closed:
-                                   it is freed */
+    struct loop_deferred later; /* an attempt that failed at once; ASKING: its server is suspended;
+                                   closed: it is freed */
     enum pool_counter_trouble trouble; /* that LATER reports */
     uint8_t state;                     /* enum pool_counter_conn_state */
     bool reused;                       /* was idle: the daemon may have closed it meanwhile */
@@ -79,7 +79,7 @@ struct pool_counter_conn {
     bool inquiry;                      /* to see whether it knows slots */
     uint64_t expires_ms;               /* ASKING: when the daemon ends the wait, or later */
     size_t in_len;
-    char in[POOL_COUNTER_REPLY_LINE_MAX];
+    char in[POOL_COUNTER_RESPONSE_LINE_MAX];
 };
 
 struct pool_counter_server {
@@ -88,16 +88,16 @@ struct pool_counter_server {
     char *name;
     struct addr addr;
     struct pool_counter_daemon *daemon; /* one reference: what all loops know of it */
-    uint64_t rests;                     /* suspensions of the daemon that this client has applied */
-    struct timer watch;                 /* while something is unanswered, or the daemon rests */
-    uint64_t asked_ms;                  /* the last time that something was sent */
-    struct list all, idle;              /* connections */
+    uint64_t suspensions;               /* suspensions of the daemon that this client has applied */
+    struct timer watch;    /* while a response is awaited, or the daemon is suspended */
+    uint64_t asked_ms;     /* the last time that something was sent */
+    struct list all, idle; /* connections */
     unsigned nidle;
 };
 
 struct pool_counter_client {
     struct loop *loop;
-    uint64_t connect_timeout_ms, answer_timeout_ms, idle_ms;
+    uint64_t connect_timeout_ms, response_timeout_ms, idle_ms;
     unsigned max_idle;
     struct pool_counter_health *health;
     struct pool_counter_server *servers[POOL_COUNTER_SERVERS_MAX];
@@ -110,7 +110,7 @@ struct pool_counter_client {
 
 /* What a connection reports; each may close C. */
 static void on_client_connected(void *context);
-static void on_reply(struct pool_counter_conn *c, const struct pool_counter_reply *r);
+static void on_response(struct pool_counter_conn *c, const struct pool_counter_response *r);
 static void on_end(struct pool_counter_conn *c, enum pool_counter_trouble why);
 
 /* ---- connections ---- */
@@ -119,7 +119,7 @@ static void on_client_readable(void *context)
 {
     struct pool_counter_conn *c = context;
     ssize_t n = recv(c->fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
-    struct pool_counter_reply reply;
+    struct pool_counter_response response;
     size_t used;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -129,12 +129,12 @@ static void on_client_readable(void *context)
         return;
     }
     c->in_len += (size_t)n;
-    enum err e = pool_counter_reply_parse((struct slice){c->in, c->in_len}, &reply, &used);
-    /* The original's reply to STATS with a word that it does not know has no newline. */
+    enum err e = pool_counter_response_parse((struct slice){c->in, c->in_len}, &response, &used);
+    /* The original's response to STATS with a word that it does not know has no newline. */
     if (e == ERR_NOT_FOUND && c->state == POOL_COUNTER_CONN_INQUIRING &&
         slice_is((struct slice){c->in, c->in_len}, "ERROR WRONG_STAT")) {
         e = ERR_OK;
-        reply = (struct pool_counter_reply){.kind = POOL_COUNTER_REPLY_ERROR};
+        response = (struct pool_counter_response){.kind = POOL_COUNTER_RESPONSE_ERROR};
         used = c->in_len;
     }
     if (e == ERR_NOT_FOUND)
@@ -144,7 +144,7 @@ static void on_client_readable(void *context)
         return;
     }
     c->in_len = 0;
-    on_reply(c, &reply);
+    on_response(c, &response);
 }
 
 /* Whether the socket accepts LINE as a whole. */
@@ -154,12 +154,12 @@ static bool send_line(struct pool_counter_conn *c, struct slice line)
            (ssize_t)line.len;
 }
 
-/* The same for a line that is answered immediately; C is in STATE afterwards. */
+/* The same for a line that gets a response immediately; C is in STATE afterwards. */
 static bool send_and_await(struct pool_counter_conn *c, enum pool_counter_conn_state state,
                            struct slice line)
 {
     c->state = (uint8_t)state;
-    timer_start(c->loop, &c->timer, c->server->client->answer_timeout_ms);
+    timer_start(c->loop, &c->timer, c->server->client->response_timeout_ms);
     return send_line(c, line);
 }
 
@@ -353,9 +353,9 @@ static struct pool_counter_daemon_state check_daemon(struct pool_counter_server 
         pool_counter_daemon_read(s->daemon, loop_now_ms(s->client->loop));
     struct pool_counter_conn *c;
 
-    if (now.rests == s->rests)
+    if (now.suspensions == s->suspensions)
         return now;
-    s->rests = now.rests;
+    s->suspensions = now.suspensions;
     while (!list_empty(&s->idle)) /* of a removed server there are none: S stays */
         conn_close(list_first(&s->idle, struct pool_counter_conn, in_idle));
     /* Waiting calls end as UNREACHABLE, like calls that are made during the suspension. */
@@ -368,29 +368,29 @@ static struct pool_counter_daemon_state check_daemon(struct pool_counter_server 
     return now;
 }
 
-/* Record that C's daemon has replied, or has failed to. */
+/* Record that C's daemon has responded, or has failed to. */
 static void daemon_succeeded(struct pool_counter_conn *c)
 {
     struct pool_counter_server *s = c->server;
 
-    if (pool_counter_daemon_replied(s->daemon, loop_now_ms(c->loop)))
+    if (pool_counter_daemon_responded(s->daemon, loop_now_ms(c->loop)))
         log_info(NULL, "pool-counter-server-restored", "server=%s", s->name);
 }
 
 static void daemon_failed(struct pool_counter_conn *c)
 {
     struct pool_counter_server *s = c->server;
-    uint64_t rest_ms = pool_counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
+    uint64_t suspended_ms = pool_counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
 
-    /* At once: the next probe of a daemon that may hang, or the wait for the end of its rest. */
-    if (c->probe || rest_ms != 0)
+    /* At once: the next probe of a daemon that may hang, or the wait for the suspension's end. */
+    if (c->probe || suspended_ms != 0)
         timer_start(c->loop, &s->watch, 0);
-    if (rest_ms == 0)
+    if (suspended_ms == 0)
         return;
-    ++s->client->stats.rests;
+    ++s->client->stats.suspensions;
     (void)check_daemon(s); /* C itself is not among those closed */
     log_warn(NULL, "pool-counter-server-suspended", "server=%s for_ms=%llu", s->name,
-             (unsigned long long)rest_ms);
+             (unsigned long long)suspended_ms);
 }
 
 static void probe_server(struct pool_counter_server *s)
@@ -408,32 +408,34 @@ static void probe_server(struct pool_counter_server *s)
 static void on_watch(struct timer *t)
 {
     struct pool_counter_server *s = container_of(t, struct pool_counter_server, watch);
-    uint64_t silent_ms = s->client->answer_timeout_ms;
+    uint64_t silent_ms = s->client->response_timeout_ms;
     struct loop *l = s->client->loop;
     struct pool_counter_daemon_state now = check_daemon(s);
-    bool unanswered = s->asked_ms > now.replied_ms;
+    bool awaited = s->asked_ms > now.responded_ms;
     const struct pool_counter_conn *c;
 
     list_for_each_entry (c, &s->all, in_server)
-        unanswered = unanswered || c->state == POOL_COUNTER_CONN_ASKING;
-    if (!now.resting && !unanswered)
+        awaited = awaited || c->state == POOL_COUNTER_CONN_ASKING;
+    if (!now.suspended && !awaited)
         return;
-    if (now.resting)
-        timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : POOL_COUNTER_REST_FIRST_MS);
+    if (now.suspended)
+        timer_start(l, &s->watch,
+                    now.suspended_ms != 0 ? now.suspended_ms : POOL_COUNTER_SUSPENSION_FIRST_MS);
     else
         timer_start(l, &s->watch, silent_ms);
     if (pool_counter_daemon_begin_probe(s->daemon, silent_ms, loop_now_ms(l)))
         probe_server(s);
 }
 
-/* A request was sent to S that may be answered late: checks whether the daemon responds at all. */
+/* A request was sent to S that may get a response late: checks whether the daemon responds at all.
+ */
 static void watch_daemon(struct pool_counter_server *s)
 {
     struct loop *l = s->client->loop;
 
     s->asked_ms = loop_now_ms(l);
     if (!timer_running(&s->watch))
-        timer_start(l, &s->watch, s->client->answer_timeout_ms);
+        timer_start(l, &s->watch, s->client->response_timeout_ms);
 }
 
 /* ---- calls ---- */
@@ -451,23 +453,23 @@ static void settle_call(struct pool_counter_call *call, enum pool_counter_call_s
 }
 
 /* Reports R to the owner. The caller must return then: the owner may even destroy the client. */
-static void client_answer(struct pool_counter_call *call, enum counter_result r,
+static void report_result(struct pool_counter_call *call, enum counter_result r,
                           enum pool_counter_trouble why)
 {
     call->why = why;
     settle_call(call, r == COUNTER_LOCKED ? POOL_COUNTER_CALL_HELD : POOL_COUNTER_CALL_FREE);
-    call->answered(call, r);
+    call->responded(call, r);
 }
 
 static void run_later(struct loop_deferred *d)
 {
     struct pool_counter_call *call = container_of(d, struct pool_counter_call, later);
 
-    client_answer(call, call->result, call->why);
+    report_result(call, call->result, call->why);
 }
 
-static void answer_later(struct pool_counter_call *call, enum counter_result r,
-                         enum pool_counter_trouble why)
+static void respond_later(struct pool_counter_call *call, enum counter_result r,
+                          enum pool_counter_trouble why)
 {
     call->result = r;
     call->why = why;
@@ -601,7 +603,7 @@ static void on_end(struct pool_counter_conn *c, enum pool_counter_trouble why)
     if (call == NULL)
         return;
     if (state != POOL_COUNTER_CONN_HELD) {
-        client_answer(call, COUNTER_UNREACHABLE, why);
+        report_result(call, COUNTER_UNREACHABLE, why);
         return;
     }
     ++stats->lost;
@@ -620,64 +622,67 @@ static void on_client_deadline(struct timer *t)
         list_remove(&c->later.node); /* the deadline takes precedence over the suspension */
     if (c->state == POOL_COUNTER_CONN_CONNECTING) {
         (void)detach_call(c);
-        client_answer(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_CONNECT_TIMEOUT);
+        report_result(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_CONNECT_TIMEOUT);
     } else if (call->ask.timeout_ms == 0) {
         on_end(c, POOL_COUNTER_TROUBLE_SILENT);
     } else {
         (void)detach_call(c);
         if (c->expires_ms <= loop_now_ms(c->loop) + EXPIRY_SLACK_MS) {
             c->state = POOL_COUNTER_CONN_EXPIRING;
-            timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
+            timer_start(c->loop, &c->timer,
+                        EXPIRY_SLACK_MS + c->server->client->response_timeout_ms);
         } else {
             conn_close(c);
         }
-        client_answer(call, COUNTER_TIMEOUT, POOL_COUNTER_TROUBLE_NONE);
+        report_result(call, COUNTER_TIMEOUT, POOL_COUNTER_TROUBLE_NONE);
     }
 }
 
 /* ---- what is received ---- */
 
-/* Handles R as the daemon's decision about C's call; any other reply is a fault. */
-static void on_decision(struct pool_counter_conn *c, const struct pool_counter_reply *r)
+/* Handles R as the daemon's decision about C's call; any other response is a fault. */
+static void on_decision(struct pool_counter_conn *c, const struct pool_counter_response *r)
 {
-    static const enum counter_result answers[] = {
-        [POOL_COUNTER_REPLY_LOCKED] = COUNTER_LOCKED,
-        [POOL_COUNTER_REPLY_DONE] = COUNTER_DONE,
-        [POOL_COUNTER_REPLY_QUEUE_FULL] = COUNTER_QUEUE_FULL,
-        [POOL_COUNTER_REPLY_TIMEOUT] = COUNTER_TIMEOUT,
+    static const enum counter_result responses[] = {
+        [POOL_COUNTER_RESPONSE_LOCKED] = COUNTER_LOCKED,
+        [POOL_COUNTER_RESPONSE_DONE] = COUNTER_DONE,
+        [POOL_COUNTER_RESPONSE_QUEUE_FULL] = COUNTER_QUEUE_FULL,
+        [POOL_COUNTER_RESPONSE_TIMEOUT] = COUNTER_TIMEOUT,
     };
     struct pool_counter_call *call = c->call;
 
-    if (r->kind == POOL_COUNTER_REPLY_ERROR)
+    if (r->kind == POOL_COUNTER_RESPONSE_ERROR)
         log_warn(NULL, "pool-counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
                  SLICE_FMT(r->text));
-    if (r->kind >= ARRAY_LEN(answers) ||
-        (r->kind == POOL_COUNTER_REPLY_DONE && call->ask.kind != COUNTER_ANY)) {
+    if (r->kind >= ARRAY_LEN(responses) ||
+        (r->kind == POOL_COUNTER_RESPONSE_DONE && call->ask.kind != COUNTER_ANY)) {
         on_end(c, POOL_COUNTER_TROUBLE_FAULT);
         return;
     }
     daemon_succeeded(c);
-    if (r->kind == POOL_COUNTER_REPLY_LOCKED) {
+    if (r->kind == POOL_COUNTER_RESPONSE_LOCKED) {
         c->state = POOL_COUNTER_CONN_HELD;
     } else {
         (void)detach_call(c);
         make_idle(c);
     }
-    client_answer(call, answers[r->kind], POOL_COUNTER_TROUBLE_NONE);
+    report_result(call, responses[r->kind], POOL_COUNTER_TROUBLE_NONE);
 }
 
-static void on_reply(struct pool_counter_conn *c, const struct pool_counter_reply *r)
+static void on_response(struct pool_counter_conn *c, const struct pool_counter_response *r)
 {
-    bool knows_slots = r->kind == POOL_COUNTER_REPLY_SLOTS;
+    bool knows_slots = r->kind == POOL_COUNTER_RESPONSE_SLOTS;
 
     if (c->state == POOL_COUNTER_CONN_ASKING) {
         list_remove(&c->later.node);
         on_decision(c, r);
-    } else if ((c->state == POOL_COUNTER_CONN_GREETING && r->kind == POOL_COUNTER_REPLY_UPTIME) ||
+    } else if ((c->state == POOL_COUNTER_CONN_GREETING &&
+                r->kind == POOL_COUNTER_RESPONSE_UPTIME) ||
                (c->state == POOL_COUNTER_CONN_RELEASING &&
-                r->kind == POOL_COUNTER_REPLY_RELEASED) ||
-               (c->state == POOL_COUNTER_CONN_EXPIRING && r->kind == POOL_COUNTER_REPLY_TIMEOUT)) {
-        /* The expected reply: the connection can be reused. */
+                r->kind == POOL_COUNTER_RESPONSE_RELEASED) ||
+               (c->state == POOL_COUNTER_CONN_EXPIRING &&
+                r->kind == POOL_COUNTER_RESPONSE_TIMEOUT)) {
+        /* The expected response: the connection can be reused. */
         timer_stop(&c->timer);
         daemon_succeeded(c);
         make_idle(c);
@@ -686,12 +691,12 @@ static void on_reply(struct pool_counter_conn *c, const struct pool_counter_repl
         daemon_succeeded(c);
         conn_close(c);
     } else if (c->state == POOL_COUNTER_CONN_INQUIRING &&
-               (knows_slots || r->kind == POOL_COUNTER_REPLY_ERROR)) {
+               (knows_slots || r->kind == POOL_COUNTER_RESPONSE_ERROR)) {
         c->inquiry = false;
         daemon_succeeded(c);
         pool_counter_daemon_slots(c->server->daemon, knows_slots ? POOL_COUNTER_SLOTS_KNOWN
                                                                  : POOL_COUNTER_SLOTS_IGNORED);
-        /* In any case: the original ends its reply to an unknown word without a newline. */
+        /* In any case: the original ends its response to an unknown word without a newline. */
         conn_close(c);
     } else {
         on_end(c, POOL_COUNTER_TROUBLE_FAULT);
@@ -703,12 +708,12 @@ static void on_reply(struct pool_counter_conn *c, const struct pool_counter_repl
 void pool_counter_client_acquire(struct pool_counter_client *c, struct pool_counter_call *call,
                                  const struct counter_request *ask)
 {
-    uint64_t limit_ms = ask->timeout_ms != 0 ? ask->timeout_ms : c->answer_timeout_ms;
+    uint64_t limit_ms = ask->timeout_ms != 0 ? ask->timeout_ms : c->response_timeout_ms;
     uint64_t now_ms = loop_active_ms(c->loop);
     char key[POOL_COUNTER_KEY_WIRE_MAX];
 
     ASSERT(call->state == POOL_COUNTER_CALL_FREE);
-    ASSERT(call->answered != NULL);
+    ASSERT(call->responded != NULL);
     ASSERT(ask->workers != 0);
     ASSERT(ask->maxqueue != 0);
     call->client = c;
@@ -726,10 +731,10 @@ void pool_counter_client_acquire(struct pool_counter_client *c, struct pool_coun
     struct pool_counter_server *s = at != SIZE_MAX ? c->servers[at] : NULL;
     struct pool_counter_conn *conn = NULL;
     if (s == NULL) {
-        answer_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_NO_SERVER);
-    } else if (check_daemon(s).resting) {
+        respond_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_NO_SERVER);
+    } else if (check_daemon(s).suspended) {
         watch_daemon(s);
-        answer_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_RESTING);
+        respond_later(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_SUSPENDED);
     } else if ((conn = take_idle(s)) != NULL) {
         ++c->stats.reused;
         client_join(call, conn);
@@ -738,7 +743,7 @@ void pool_counter_client_acquire(struct pool_counter_client *c, struct pool_coun
     } else if ((conn = conn_open(s, false)) != NULL) {
         client_join(call, conn);
     } else {
-        answer_later(call, COUNTER_NO_ROOM, POOL_COUNTER_TROUBLE_NONE);
+        respond_later(call, COUNTER_NO_ROOM, POOL_COUNTER_TROUBLE_NONE);
     }
     if (call->conn != NULL)
         timer_start(c->loop, &call->deadline, limit_ms);
@@ -793,7 +798,7 @@ static struct pool_counter_server *take_or_create(struct pool_counter_client *c,
     s->name = xslicedup(a->name);
     s->addr = a->addr;
     s->daemon = pool_counter_daemon_get(c->health, a->name, &a->addr);
-    s->rests = pool_counter_daemon_read(s->daemon, 0).rests;
+    s->suspensions = pool_counter_daemon_read(s->daemon, 0).suspensions;
     timer_init(&s->watch, on_watch);
     list_init(&s->all);
     list_init(&s->idle);
@@ -846,7 +851,8 @@ struct pool_counter_client *pool_counter_client_create(struct loop *l,
 
     c->loop = l;
     c->connect_timeout_ms = s->connect_timeout_ms != 0 ? s->connect_timeout_ms : CONNECT_TIMEOUT_MS;
-    c->answer_timeout_ms = s->answer_timeout_ms != 0 ? s->answer_timeout_ms : ANSWER_TIMEOUT_MS;
+    c->response_timeout_ms =
+        s->response_timeout_ms != 0 ? s->response_timeout_ms : RESPONSE_TIMEOUT_MS;
     c->idle_ms = s->idle_ms != 0 ? s->idle_ms : IDLE_MS;
     ASSERT(s->health != NULL);
     c->health = s->health;
@@ -857,15 +863,15 @@ struct pool_counter_client *pool_counter_client_create(struct loop *l,
 }
 
 void pool_counter_client_set_timeouts(struct pool_counter_client *c, uint64_t connect_timeout_ms,
-                                      uint64_t answer_timeout_ms)
+                                      uint64_t response_timeout_ms)
 {
     ASSERT(connect_timeout_ms != 0);
-    ASSERT(answer_timeout_ms != 0);
+    ASSERT(response_timeout_ms != 0);
     c->connect_timeout_ms = connect_timeout_ms;
-    c->answer_timeout_ms = answer_timeout_ms;
+    c->response_timeout_ms = response_timeout_ms;
     for (size_t i = 0; i < c->nservers; ++i) {
         if (timer_running(&c->servers[i]->watch))
-            timer_start(c->loop, &c->servers[i]->watch, answer_timeout_ms);
+            timer_start(c->loop, &c->servers[i]->watch, response_timeout_ms);
     }
 }
 

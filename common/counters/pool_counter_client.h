@@ -5,9 +5,9 @@
  * owned by its requester; the client must outlive every call that is not free. The client owns
  * servers and connections.
  *
- *           acquire                answered: LOCKED              release, leave
+ *           acquire                responded: LOCKED              release, leave
  *     FREE ---------> ASKED ------------------------> HELD -----------------------> FREE
- *                       | answered: any other           | the connection dies: lost
+ *                       | responded: any other           | the connection dies: lost
  *                       | leave                         v          release, leave
  *                       +----------> FREE              LOST -----------------------> FREE
  *
@@ -34,22 +34,22 @@ struct pool_counter_conn;
 enum pool_counter_trouble {
     POOL_COUNTER_TROUBLE_NONE,
     POOL_COUNTER_TROUBLE_NO_SERVER, /* no servers are set */
-    POOL_COUNTER_TROUBLE_RESTING,   /* the server is suspended after failures, and was not tried */
+    POOL_COUNTER_TROUBLE_SUSPENDED, /* the server is suspended after failures, and was not tried */
     POOL_COUNTER_TROUBLE_CONNECT,   /* refused, no route */
     POOL_COUNTER_TROUBLE_CONNECT_TIMEOUT, /* not connected within connect_timeout_ms, or the
                                         time-out of the call */
-    POOL_COUNTER_TROUBLE_CLOSED,          /* closed or reset before the answer */
-    POOL_COUNTER_TROUBLE_SILENT,          /* no answer although one is due at once */
-    POOL_COUNTER_TROUBLE_FAULT,           /* an invalid answer, or "ERROR ..." */
+    POOL_COUNTER_TROUBLE_CLOSED,          /* closed or reset before the response */
+    POOL_COUNTER_TROUBLE_SILENT,          /* no response although one is due at once */
+    POOL_COUNTER_TROUBLE_FAULT,           /* an invalid response, or "ERROR ..." */
     POOL_COUNTER_TROUBLE_SYSTEM,          /* out of descriptors or ports */
     POOL_COUNTER_TROUBLES,
 };
 
 struct pool_counter_client_settings {
     uint64_t connect_timeout_ms; /* 0: 100 */
-    /* Time-out of answers that are due at once: to calls that must not wait, and RELEASED. 0:
+    /* Time-out of responses that are due at once: to calls that must not wait, and RELEASED. 0:
      * 250 */
-    uint64_t answer_timeout_ms;
+    uint64_t response_timeout_ms;
     uint64_t idle_ms;  /* an idle connection is closed after this long. 0: 60,000 */
     unsigned max_idle; /* idle connections to each server. 0: 64 */
     struct pool_counter_health
@@ -58,19 +58,19 @@ struct pool_counter_client_settings {
 
 enum pool_counter_call_state {
     POOL_COUNTER_CALL_FREE,
-    POOL_COUNTER_CALL_ASKED, /* `answered` will be called */
+    POOL_COUNTER_CALL_ASKED, /* `responded` will be called */
     POOL_COUNTER_CALL_HELD,
     POOL_COUNTER_CALL_LOST, /* was held, and is lost with its connection */
 };
 
-/* An all-zero call is free. The owner sets `answered`, and `lost` if required, before acquiring.
+/* An all-zero call is free. The owner sets `responded`, and `lost` if required, before acquiring.
  * It must not be moved while it is not free. */
 struct pool_counter_call {
     /*
      * Once for each acquire, never inside a call of this interface, never after leave. The call is
      * HELD when R is LOCKED, else FREE; it may be used again, or freed with what it is in.
      */
-    void (*answered)(struct pool_counter_call *c, enum counter_result r);
+    void (*responded)(struct pool_counter_call *c, enum counter_result r);
     /*
      * May be NULL. The lock of a HELD call is lost because its connection has died: another client
      * may hold it now. The call is LOST. It still requires pool_counter_client_release or
@@ -87,21 +87,21 @@ struct pool_counter_call {
     struct pool_counter_conn
         *conn; /* its connection; NULL while LATER is pending, and if FREE or LOST */
     struct timer deadline;
-    struct loop_deferred later; /* reports an answer that is known at once */
-    enum counter_result result; /* the answer that LATER reports */
+    struct loop_deferred later; /* reports a response that is known at once */
+    enum counter_result result; /* the response that LATER reports */
     struct counter_request ask; /* with the escaped key, which is owned while ASKED */
     uint64_t due_ms;            /* monotonic */
 };
 
 /* Counts since the client was created. */
 struct pool_counter_client_stats {
-    uint64_t opened;     /* connections, including failed attempts */
-    uint64_t reused;     /* calls on an idle connection */
-    uint64_t repeated;   /* calls repeated because an idle connection was closed */
-    uint64_t rests;      /* number of times that this client has suspended a server */
-    uint64_t probes;     /* probes sent to servers */
-    uint64_t lost;       /* locks lost with their connection */
-    uint64_t unreleased; /* RELEASEs without an answer, which the daemon may have processed */
+    uint64_t opened;      /* connections, including failed attempts */
+    uint64_t reused;      /* calls on an idle connection */
+    uint64_t repeated;    /* calls repeated because an idle connection was closed */
+    uint64_t suspensions; /* number of times that this client has suspended a server */
+    uint64_t probes;      /* probes sent to servers */
+    uint64_t lost;        /* locks lost with their connection */
+    uint64_t unreleased;  /* RELEASEs without a response, which the daemon may have processed */
 };
 
 /* It has no servers until pool_counter_client_set_servers. */
@@ -121,12 +121,12 @@ void pool_counter_client_set_servers(struct pool_counter_client *c,
 
 /* Changes the time-outs; 0 is not replaced by a default. Calls in progress are not affected. */
 void pool_counter_client_set_timeouts(struct pool_counter_client *c, uint64_t connect_timeout_ms,
-                                      uint64_t answer_timeout_ms);
+                                      uint64_t response_timeout_ms);
 
 /*
  * Requests ASK->key, which is escaped on the wire, and cut with a hash when too long. CALL must be
- * FREE; ASK is borrowed for the duration of this function. `answered` is called within
- * ASK->timeout_ms, or within answer_timeout_ms if that is 0, whatever the daemon does; not with
+ * FREE; ASK is borrowed for the duration of this function. `responded` is called within
+ * ASK->timeout_ms, or within response_timeout_ms if that is 0, whatever the daemon does; not with
  * WAIT. The daemon receives the time-out in whole seconds, rounded up; a wait that ends earlier on
  * our side is ended by closing its connection. Only resumelb-poolcounter knows slots.
  */

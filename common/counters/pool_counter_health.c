@@ -25,12 +25,12 @@ struct pool_counter_daemon {
     struct addr addr;
     unsigned refs;
     unsigned connections;
-    atomic_uint idle;  /* not under the lock: it changes with each request */
-    unsigned failures; /* in a row */
-    uint64_t rest_ms;  /* the length of its rest; 0: it does not rest */
-    uint64_t until_ms; /* the end of that; then it is probed */
-    uint64_t rests;
-    uint64_t replied_ms;
+    atomic_uint idle;      /* not under the lock: it changes with each request */
+    unsigned failures;     /* in a row */
+    uint64_t suspended_ms; /* length of its suspension; 0: not suspended */
+    uint64_t until_ms;     /* the end of that; then it is probed */
+    uint64_t suspensions;
+    uint64_t responded_ms;
     bool probed; /* some loop's probe is in flight */
     enum pool_counter_slots slots;
     bool slots_asked;
@@ -178,10 +178,10 @@ static struct pool_counter_daemon_state state_locked(const struct pool_counter_d
     return (struct pool_counter_daemon_state){
         .connections = d->connections,
         .idle = atomic_load_explicit(&d->idle, memory_order_relaxed),
-        .resting = d->rest_ms != 0,
-        .rests = d->rests,
-        .rest_ms = d->rest_ms != 0 && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
-        .replied_ms = d->replied_ms,
+        .suspended = d->suspended_ms != 0,
+        .suspensions = d->suspensions,
+        .suspended_ms = d->suspended_ms != 0 && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
+        .responded_ms = d->responded_ms,
     };
 }
 
@@ -212,7 +212,7 @@ bool pool_counter_daemon_begin_probe(struct pool_counter_daemon *d, uint64_t sil
                                      uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    uint64_t due_ms = d->rest_ms != 0 ? d->until_ms : d->replied_ms + silent_ms;
+    uint64_t due_ms = d->suspended_ms != 0 ? d->until_ms : d->responded_ms + silent_ms;
     bool probe = !d->probed && now_ms >= due_ms;
     d->probed = d->probed || probe;
     pthread_mutex_unlock(&d->health->lock);
@@ -226,14 +226,14 @@ void pool_counter_daemon_end_probe(struct pool_counter_daemon *d)
     pthread_mutex_unlock(&d->health->lock);
 }
 
-bool pool_counter_daemon_replied(struct pool_counter_daemon *d, uint64_t now_ms)
+bool pool_counter_daemon_responded(struct pool_counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    bool back = d->rest_ms != 0;
-    d->rest_ms = d->failures = 0;
+    bool back = d->suspended_ms != 0;
+    d->suspended_ms = d->failures = 0;
     /* Loops read the clock at different times. */
-    if (now_ms > d->replied_ms)
-        d->replied_ms = now_ms;
+    if (now_ms > d->responded_ms)
+        d->responded_ms = now_ms;
     /* It may be another program now. */
     if (back)
         d->slots = POOL_COUNTER_SLOTS_UNKNOWN;
@@ -243,21 +243,22 @@ bool pool_counter_daemon_replied(struct pool_counter_daemon *d, uint64_t now_ms)
 
 uint64_t pool_counter_daemon_failed(struct pool_counter_daemon *d, bool probe, uint64_t now_ms)
 {
-    uint64_t rest_ms = 0;
+    uint64_t suspended_ms = 0;
 
     pthread_mutex_lock(&d->health->lock);
-    if (d->rest_ms == 0 && ++d->failures == POOL_COUNTER_FAILURES_MAX)
-        rest_ms = POOL_COUNTER_REST_FIRST_MS;
-    else if (d->rest_ms != 0 && probe && now_ms >= d->until_ms)
-        rest_ms = d->rest_ms * 2 < POOL_COUNTER_REST_MAX_MS ? d->rest_ms * 2
-                                                            : (uint64_t)POOL_COUNTER_REST_MAX_MS;
-    if (rest_ms != 0) {
-        d->rest_ms = rest_ms;
-        d->until_ms = now_ms + rest_ms;
-        ++d->rests;
+    if (d->suspended_ms == 0 && ++d->failures == POOL_COUNTER_FAILURES_MAX)
+        suspended_ms = POOL_COUNTER_SUSPENSION_FIRST_MS;
+    else if (d->suspended_ms != 0 && probe && now_ms >= d->until_ms)
+        suspended_ms = d->suspended_ms * 2 < POOL_COUNTER_SUSPENSION_MAX_MS
+                           ? d->suspended_ms * 2
+                           : (uint64_t)POOL_COUNTER_SUSPENSION_MAX_MS;
+    if (suspended_ms != 0) {
+        d->suspended_ms = suspended_ms;
+        d->until_ms = now_ms + suspended_ms;
+        ++d->suspensions;
     }
     pthread_mutex_unlock(&d->health->lock);
-    return rest_ms;
+    return suspended_ms;
 }
 
 /* ---- slots ---- */

@@ -6,13 +6,13 @@
  *
  * Waiting for a lock is silent whether the daemon works or hangs. So a client that has asked and
  * has received nothing, and of which no other loop has received anything either, sends a probe over
- * another connection: STATS UPTIME, which every daemon answers at once. One loop probes at a time,
- * for all.
+ * another connection: STATS UPTIME, to which every daemon responds at once. One loop probes at a
+ * time, for all.
  *
- * A daemon that fails POOL_COUNTER_FAILURES_MAX times in a row is suspended ("rests"): no loop
+ * A daemon that fails POOL_COUNTER_FAILURES_MAX times in a row is suspended: no loop
  * sends it requests. After that it is probed; if the probe fails, it is suspended for twice as
- * long, at most POOL_COUNTER_REST_MAX_MS. Any reply, also to what was sent earlier, ends the
- * suspension.
+ * long, at most POOL_COUNTER_SUSPENSION_MAX_MS. Any response, also to what was sent earlier, ends
+ * the suspension.
  */
 #ifndef RLB_COUNTERS_POOL_COUNTER_HEALTH_H
 #define RLB_COUNTERS_POOL_COUNTER_HEALTH_H
@@ -26,9 +26,9 @@ enum {
     /* Number of consecutive failures after which a daemon is suspended: one may be a lost
      * packet, two a restart. */
     POOL_COUNTER_FAILURES_MAX = 3,
-    POOL_COUNTER_REST_FIRST_MS = 500,
+    POOL_COUNTER_SUSPENSION_FIRST_MS = 500,
     /* Maximum duration of a suspension. */
-    POOL_COUNTER_REST_MAX_MS = 10000,
+    POOL_COUNTER_SUSPENSION_MAX_MS = 10000,
     POOL_COUNTER_CONNECTIONS_MAX = 4096, /* default limit of connections of all loops to a daemon */
     /* Maximum number of types of keys that are stored per daemon, to warn once for each that
      * `slots` are ignored: those of an application's rules. */
@@ -80,10 +80,10 @@ void pool_counter_daemon_count_idle(struct pool_counter_daemon *d, int delta);
 
 struct pool_counter_daemon_state {
     unsigned connections, idle; /* of all loops; CONNECTIONS includes the idle ones */
-    bool resting;               /* suspended: requests are not sent to it */
-    uint64_t rests;             /* number of suspensions so far */
-    uint64_t rest_ms;           /* remaining time of the suspension */
-    uint64_t replied_ms;        /* monotonic time of the last reply on any loop */
+    bool suspended;             /* requests are not sent to it */
+    uint64_t suspensions;       /* number of suspensions so far */
+    uint64_t suspended_ms;      /* remaining time of the suspension */
+    uint64_t responded_ms;      /* monotonic time of the last response on any loop */
 };
 struct pool_counter_daemon_state pool_counter_daemon_read(struct pool_counter_daemon *d,
                                                           uint64_t now_ms);
@@ -93,17 +93,17 @@ struct pool_counter_daemon_state pool_counter_health_view(struct pool_counter_he
                                                           uint64_t now_ms);
 
 /*
- * Returns true if the caller must send a probe now: no reply for SILENT_MS, or a suspension is
- * over; and no other loop probes. pool_counter_daemon_replied or _failed reports the result, if
+ * Returns true if the caller must send a probe now: no response for SILENT_MS, or a suspension is
+ * over; and no other loop probes. pool_counter_daemon_responded or _failed reports the result, if
  * there is one; pool_counter_daemon_end_probe must follow in any case.
  */
 bool pool_counter_daemon_begin_probe(struct pool_counter_daemon *d, uint64_t silent_ms,
                                      uint64_t now_ms) must_check;
-/* Ends a probe. No effect on the state that its reply or failure has set. */
+/* Ends a probe. No effect on the state that its response or failure has set. */
 void pool_counter_daemon_end_probe(struct pool_counter_daemon *d);
-/* Records a reply. Returns true if the daemon was suspended until now. */
-bool pool_counter_daemon_replied(struct pool_counter_daemon *d, uint64_t now_ms);
-/* Records a missing or invalid reply. PROBE: to a probe; other failures are ignored during a
+/* Records a response. Returns true if the daemon was suspended until now. */
+bool pool_counter_daemon_responded(struct pool_counter_daemon *d, uint64_t now_ms);
+/* Records a missing or invalid response. PROBE: to a probe; other failures are ignored during a
  * suspension. Returns the duration of the suspension that begins, or 0. */
 uint64_t pool_counter_daemon_failed(struct pool_counter_daemon *d, bool probe, uint64_t now_ms);
 
@@ -111,7 +111,7 @@ uint64_t pool_counter_daemon_failed(struct pool_counter_daemon *d, bool probe, u
 
 /*
  * Must be called when a request with `slots` for keys of TYPE is sent. Returns true if the caller
- * must ask the daemon whether it knows them, and report the answer by pool_counter_daemon_slots.
+ * must ask the daemon whether it knows them, and report the response by pool_counter_daemon_slots.
  * Warns, once per daemon and type, if it does not.
  */
 bool pool_counter_daemon_needs_slots(struct pool_counter_daemon *d, struct slice type) must_check;

@@ -190,42 +190,43 @@ size_t pool_counter_acquire_print(const struct counter_request *ask,
     return (size_t)n;
 }
 
-/* ---- replies ---- */
+/* ---- responses ---- */
 
 static const struct {
     struct slice start;
-    enum pool_counter_reply_kind kind;
+    enum pool_counter_response_kind kind;
     bool text; /* something follows */
-} replies[] = {
-    {{"LOCKED", 6}, POOL_COUNTER_REPLY_LOCKED, false},
-    {{"DONE", 4}, POOL_COUNTER_REPLY_DONE, false},
-    {{"QUEUE_FULL", 10}, POOL_COUNTER_REPLY_QUEUE_FULL, false},
-    {{"TIMEOUT", 7}, POOL_COUNTER_REPLY_TIMEOUT, false},
-    {{"LOCK_HELD", 9}, POOL_COUNTER_REPLY_LOCK_HELD, false},
-    {{"RELEASED", 8}, POOL_COUNTER_REPLY_RELEASED, false},
-    {{"NOT_LOCKED", 10}, POOL_COUNTER_REPLY_NOT_LOCKED, false},
-    {{"ERROR ", 6}, POOL_COUNTER_REPLY_ERROR, true},
-    {{"uptime: ", 8}, POOL_COUNTER_REPLY_UPTIME, true},
-    {{"slots: ", 7}, POOL_COUNTER_REPLY_SLOTS, true},
+} responses[] = {
+    {{"LOCKED", 6}, POOL_COUNTER_RESPONSE_LOCKED, false},
+    {{"DONE", 4}, POOL_COUNTER_RESPONSE_DONE, false},
+    {{"QUEUE_FULL", 10}, POOL_COUNTER_RESPONSE_QUEUE_FULL, false},
+    {{"TIMEOUT", 7}, POOL_COUNTER_RESPONSE_TIMEOUT, false},
+    {{"LOCK_HELD", 9}, POOL_COUNTER_RESPONSE_LOCK_HELD, false},
+    {{"RELEASED", 8}, POOL_COUNTER_RESPONSE_RELEASED, false},
+    {{"NOT_LOCKED", 10}, POOL_COUNTER_RESPONSE_NOT_LOCKED, false},
+    {{"ERROR ", 6}, POOL_COUNTER_RESPONSE_ERROR, true},
+    {{"uptime: ", 8}, POOL_COUNTER_RESPONSE_UPTIME, true},
+    {{"slots: ", 7}, POOL_COUNTER_RESPONSE_SLOTS, true},
 };
 
-enum err pool_counter_reply_parse(struct slice bytes, struct pool_counter_reply *out, size_t *used)
+enum err pool_counter_response_parse(struct slice bytes, struct pool_counter_response *out,
+                                     size_t *used)
 {
     size_t newline = slice_find(bytes, '\n');
 
-    if (newline == SIZE_MAX && bytes.len < POOL_COUNTER_REPLY_LINE_MAX)
+    if (newline == SIZE_MAX && bytes.len < POOL_COUNTER_RESPONSE_LINE_MAX)
         return ERR_NOT_FOUND;
-    if (newline >= POOL_COUNTER_REPLY_LINE_MAX)
+    if (newline >= POOL_COUNTER_RESPONSE_LINE_MAX)
         return ERR_TOO_LARGE;
     struct slice line = {bytes.p, newline};
-    for (size_t i = 0; i < ARRAY_LEN(replies); ++i) {
+    for (size_t i = 0; i < ARRAY_LEN(responses); ++i) {
         struct slice text = line;
 
-        if (!take_prefix(&text, replies[i].start))
+        if (!take_prefix(&text, responses[i].start))
             continue;
-        if (replies[i].text ? !all_between(text, 0x20, 0x7e) : text.len != 0)
+        if (responses[i].text ? !all_between(text, 0x20, 0x7e) : text.len != 0)
             return ERR_SYNTAX;
-        *out = (struct pool_counter_reply){replies[i].kind, text};
+        *out = (struct pool_counter_response){responses[i].kind, text};
         *used = newline + 1;
         return ERR_OK;
     }

@@ -58,15 +58,15 @@ struct pool_counter_line {
  */
 void pool_counter_line_parse(struct slice line, bool fractions, struct pool_counter_line *out);
 
-/* ---- the client's side: request lines as a daemon takes them, and its replies ---- */
+/* ---- the client's side: request lines as a daemon takes them, and its responses ---- */
 
 enum {
     /* An escaped key. Its whole line fits into the smallest TCP segment (536 bytes), because a
      * widely used daemon loses the beginning of a line that arrives in two. */
     POOL_COUNTER_KEY_WIRE_MAX = 400,
     POOL_COUNTER_REQUEST_LINE_MAX = 512,
-    /* A reply with its newline. The longest one that is used is the daemon's uptime. */
-    POOL_COUNTER_REPLY_LINE_MAX = 128,
+    /* A response with its newline. The longest one that is used is the daemon's uptime. */
+    POOL_COUNTER_RESPONSE_LINE_MAX = 128,
 };
 
 /* ---- requests ---- */
@@ -87,29 +87,29 @@ size_t pool_counter_key_escape(struct slice key, char out[POOL_COUNTER_KEY_WIRE_
  */
 size_t pool_counter_acquire_print(const struct counter_request *ask,
                                   char out[POOL_COUNTER_REQUEST_LINE_MAX]);
-/* Every daemon answers STATS UPTIME at any time, and one that knows SLOTS answers STATS SLOTS, any
- * other one by an error. */
+/* Every daemon responds to STATS UPTIME at any time, and one that knows SLOTS responds to STATS
+ * SLOTS, any other one by an error. */
 #define POOL_COUNTER_RELEASE_LINE SLICE_LIT("RELEASE\n")
 #define POOL_COUNTER_UPTIME_LINE SLICE_LIT("STATS UPTIME\n")
 #define POOL_COUNTER_SLOTS_LINE SLICE_LIT("STATS SLOTS\n")
 
-/* ---- replies ---- */
+/* ---- responses ---- */
 
-enum pool_counter_reply_kind {
-    POOL_COUNTER_REPLY_LOCKED,
-    POOL_COUNTER_REPLY_DONE,
-    POOL_COUNTER_REPLY_QUEUE_FULL,
-    POOL_COUNTER_REPLY_TIMEOUT,
-    POOL_COUNTER_REPLY_LOCK_HELD,
-    POOL_COUNTER_REPLY_RELEASED,
-    POOL_COUNTER_REPLY_NOT_LOCKED,
-    POOL_COUNTER_REPLY_ERROR,
-    POOL_COUNTER_REPLY_UPTIME,
-    POOL_COUNTER_REPLY_SLOTS,
+enum pool_counter_response_kind {
+    POOL_COUNTER_RESPONSE_LOCKED,
+    POOL_COUNTER_RESPONSE_DONE,
+    POOL_COUNTER_RESPONSE_QUEUE_FULL,
+    POOL_COUNTER_RESPONSE_TIMEOUT,
+    POOL_COUNTER_RESPONSE_LOCK_HELD,
+    POOL_COUNTER_RESPONSE_RELEASED,
+    POOL_COUNTER_RESPONSE_NOT_LOCKED,
+    POOL_COUNTER_RESPONSE_ERROR,
+    POOL_COUNTER_RESPONSE_UPTIME,
+    POOL_COUNTER_RESPONSE_SLOTS,
 };
 
-struct pool_counter_reply {
-    enum pool_counter_reply_kind kind;
+struct pool_counter_response {
+    enum pool_counter_response_kind kind;
     struct slice
         text; /* of ERROR, UPTIME and SLOTS: what follows the word; visible ASCII and blanks */
 };
@@ -118,16 +118,16 @@ struct pool_counter_reply {
  * Parses the first line of BYTES, which are all bytes received so far. *USED is its length with the
  * newline.
  * Errors: ERR_NOT_FOUND if no newline has arrived yet; ERR_TOO_LARGE if there is none within
- * POOL_COUNTER_REPLY_LINE_MAX; ERR_SYNTAX if the line is not a valid reply.
+ * POOL_COUNTER_RESPONSE_LINE_MAX; ERR_SYNTAX if the line is not a valid response.
  */
-enum err pool_counter_reply_parse(struct slice bytes, struct pool_counter_reply *out,
-                                  size_t *used) must_check;
+enum err pool_counter_response_parse(struct slice bytes, struct pool_counter_response *out,
+                                     size_t *used) must_check;
 
 /* ---- the servers of keys ---- */
 
 /*
  * Consistent hashing: assigns each key to one of several named servers. The hash has no secret, so
- * all that know the same names get the same answer, on every machine and in whatever order the
+ * all that know the same names get the same response, on every machine and in whatever order the
  * names are given. A server that is added or removed moves only its own share of the keys. After
  * David Karger and others, "Consistent Hashing and Random Trees" (1997). Constant once created.
  *

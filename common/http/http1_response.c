@@ -22,7 +22,7 @@ enum {
     OWN_FIELDS = sizeof("Date: \r\nConnection: upgrade, keep-alive\r\n"
                         "Content-Length: 18446744073709551615\r\nServer: \r\n") -
                  1 + HTTP_DATE_BYTES,
-    /* Before the lines of http_reply_room(): for status line, own fields and a few others. */
+    /* Before the lines of http_response_room(): for status line, own fields and a few others. */
     FRONT_ROOM = 256,
     /* After the fields. */
     BEHIND_ROOM = sizeof("Transfer-Encoding: chunked\r\n\r\n") - 1,
@@ -35,7 +35,7 @@ enum {
 
 /* ---- the piece ---- */
 
-void http1_drop_piece(struct http_reply *r)
+void http1_drop_piece(struct http_response *r)
 {
     struct http_piece *p = &r->piece;
 
@@ -49,7 +49,7 @@ void http1_drop_piece(struct http_reply *r)
 }
 
 /* Returns an empty piece, with room for FRONT bytes before its position and BEHIND after it. */
-static struct http_piece take_piece(const struct http_reply *r, size_t front, size_t behind)
+static struct http_piece take_piece(const struct http_response *r, size_t front, size_t behind)
 {
     size_t bytes = front + behind;
     struct http_piece p = {.room = LOOP_BLOCK_BYTES, .from = front, .to = front};
@@ -63,7 +63,7 @@ static struct http_piece take_piece(const struct http_reply *r, size_t front, si
     return p;
 }
 
-char *http_reply_room(struct http_reply *r, size_t bytes)
+char *http_response_room(struct http_response *r, size_t bytes)
 {
     if (r->over)
         return NULL;
@@ -73,7 +73,7 @@ char *http_reply_room(struct http_reply *r, size_t bytes)
     return r->piece.p + r->piece.from;
 }
 
-void http_reply_lines(struct http_reply *r, size_t bytes)
+void http_response_lines(struct http_response *r, size_t bytes)
 {
     if (r->over)
         return;
@@ -130,7 +130,7 @@ static char *front_before(char *at, const struct http_request *req, struct http_
 }
 
 /* The head of R's response, written into its piece around the lines that are there. */
-static struct iovec write_head(struct http_reply *r)
+static struct iovec write_head(struct http_response *r)
 {
     struct http_request *req = r->req;
     struct http_server *s = r->conn->server;
@@ -171,7 +171,7 @@ static struct iovec write_head(struct http_reply *r)
     return (struct iovec){head, p->to - p->from};
 }
 
-struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
+struct http_tunnel_bytes http1_upgrade(struct http_response *r)
 {
     const struct http1_stream *x = r->conn->http1;
     struct http_tunnel_bytes bytes = {.to_worker = {0}, .to_client = {0}};
@@ -185,7 +185,7 @@ struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
 
 /* Of N vectors the first is the head: the others, which are R's sending, are put behind it if they
  * are small. Returns how many there are then. */
-static size_t response_join(struct http_reply *r, struct iovec *vectors, size_t n)
+static size_t response_join(struct http_response *r, struct iovec *vectors, size_t n)
 {
     struct http_piece *p = &r->piece;
     size_t bytes = 0;
@@ -215,7 +215,8 @@ static struct iovec text_iovec(const char *text)
  * Makes the N vectors of IOV the body of one chunk, and the last chunk with it if that ENDS the
  * response; there is room for one vector before them and one after.
  */
-static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, size_t n, bool ends)
+static noinline_ size_t frame_chunk(struct http_response *r, struct iovec **iov, size_t n,
+                                    bool ends)
 {
     char *end = r->chunk_head + sizeof(r->chunk_head);
     char *at = end;
@@ -265,7 +266,7 @@ bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags)
     return true;
 }
 
-bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
+bool http1_send(struct http_response *r, struct iovec *iov, size_t n, bool last)
 {
     struct http_conn *c = r->conn;
     struct http1_stream *x = c->http1;
@@ -321,7 +322,7 @@ void http1_write_on(void *conn)
     }
     if (x->unsent_n == 0)
         return;
-    struct http_reply *r = list_first(&c->replies, struct http_reply, node);
+    struct http_response *r = list_first(&c->responses, struct http_response, node);
     struct iovec *iov = &x->unsent[x->unsent_at];
     bool taken = http_write(&c->transport, &iov, &x->unsent_n, 0);
     x->unsent_at = (size_t)(iov - x->unsent);
@@ -335,12 +336,12 @@ void http1_write_on(void *conn)
     }
     http1_drop_piece(r);
     if (x->last)
-        http_reply_finished(r);
+        http_response_finished(r);
     else
-        http_reply_proceed(r);
+        http_response_proceed(r);
 }
 
-void http1_cut(struct http_reply *r)
+void http1_cut(struct http_response *r)
 {
     struct http_conn *c = r->conn;
     bool ends_by_close = r->req->version < 0x101 && r->left_bytes == UINT64_MAX;
@@ -374,11 +375,11 @@ static bool open_pipe(struct http_server *s)
     return true;
 }
 
-ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
+ssize_t http_response_move(struct http_response *r, struct transport *from, size_t max)
 {
     /* UINT64_MAX: the body is chunked or ends at close, or the response has no body. */
     if (r == NULL || r->over || r->req->stream != NULL || r->conn->transport.tls != NULL ||
-        !http_reply_flows(r) || r->left_bytes == UINT64_MAX || r->left_bytes < max ||
+        !http_response_flows(r) || r->left_bytes == UINT64_MAX || r->left_bytes < max ||
         !open_pipe(r->conn->server)) {
         errno = ENOTSUP;
         return -1;
@@ -392,7 +393,7 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         return n;
     if (!r->head_sent) {
         r->moving = true;
-        http_reply_flush(r);
+        http_response_flush(r);
         r->moving = false;
     }
     size_t left = (size_t)n;
@@ -413,6 +414,6 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         ASSERT(got > 0 || (got == -1 && errno == EINTR));
         at += got > 0 ? (size_t)got : 0;
     }
-    http_reply_send(r, http1_body_borrow((struct slice){rest, left}, free, rest), false);
+    http_response_send(r, http1_body_borrow((struct slice){rest, left}, free, rest), false);
     return n;
 }

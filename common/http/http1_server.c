@@ -45,7 +45,7 @@ static void run_finish(struct loop_deferred *d)
 {
     struct http1_stream *x = container_of(d, struct http1_stream, finish);
 
-    http_reply_finished(list_first(&x->conn->replies, struct http_reply, node));
+    http_response_finished(list_first(&x->conn->responses, struct http_response, node));
 }
 
 static struct fair_owner body_owner(struct body_sink *b)
@@ -62,7 +62,7 @@ static void on_body_lost(struct body_sink *b)
 
 static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
 
-void http1_drop_body(struct http_reply *r)
+void http1_drop_body(struct http_response *r)
 {
     body_sink_fini(&r->conn->http1->body, &r->conn->server->body_bin);
 }
@@ -123,13 +123,13 @@ static void http1_destroy(struct http_conn *c)
 
 void http1_fini(struct http_conn *c)
 {
-    if (list_linked(&c->replies) && c->http1 != NULL) {
-        struct http_reply *r = list_first(&c->replies, struct http_reply, node);
+    if (list_linked(&c->responses) && c->http1 != NULL) {
+        struct http_response *r = list_first(&c->responses, struct http_response, node);
 
         if (list_linked(&c->http1->finish.node))
-            http_reply_finished(r); /* all of it has been sent */
+            http_response_finished(r); /* all of it has been sent */
         else
-            http_reply_lost(r);
+            http_response_lost(r);
     }
     if (c->http1 != NULL)
         http1_destroy(c);
@@ -137,10 +137,10 @@ void http1_fini(struct http_conn *c)
     c->partial = NULL;
 }
 
-/* ---- refusing ---- */
+/* ---- rejecting ---- */
 
-void http1_put_answer(const struct http_conn *c, int status, const char *why, bool is_head,
-                      struct text *out)
+void http1_put_response(const struct http_conn *c, int status, const char *why, bool is_head,
+                        struct text *out)
 {
     struct http_server *s = c->server;
 
@@ -162,11 +162,11 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
     req->authority = facts->host;
 }
 
-/* Refuse the request that is incomplete: in its head, or in its body. */
+/* Reject the request that is incomplete: in its head, or in its body. */
 static void http1_reject(struct http_conn *c, enum request_fault f)
 {
     struct http1_stream *x = c->http1;
-    struct text answer = {0};
+    struct text response = {0};
 
     if (x->head_bytes == 0) {
         struct http1_request_facts facts;
@@ -178,11 +178,11 @@ static void http1_reject(struct http_conn *c, enum request_fault f)
         f = request_line_fault(&c->server->options, f, &x->req);
     }
     http_server_rejected(c, f, request_fault_status(f), &x->req);
-    text_add(&answer, (struct slice){x->interim.iov_base, x->interim.iov_len});
-    http1_put_answer(c, request_fault_status(f), request_fault_text(f),
-                     slice_is(x->req.method, "HEAD"), &answer);
+    text_add(&response, (struct slice){x->interim.iov_base, x->interim.iov_len});
+    http1_put_response(c, request_fault_status(f), request_fault_text(f),
+                       slice_is(x->req.method, "HEAD"), &response);
     http1_destroy(c);
-    http_conn_linger(c, &answer);
+    http_conn_linger(c, &response);
 }
 
 /* ---- the head ---- */
@@ -254,7 +254,7 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
 
 /* ---- the body ---- */
 
-/* F: why the request is refused; WHOLE: it is complete, and handed over. C may be closed. True:
+/* F: why the request is rejected; WHOLE: it is complete, and handed over. C may be closed. True:
  * more is to be read. */
 static bool advance_request(struct http_conn *c, enum request_fault f, bool whole)
 {
@@ -593,7 +593,7 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
                              o->min_body_rate_grace_ms, now_ms)) {
         http1_reject(c, FAULT_BODY_RATE);
     } else if (c->phase == PHASE_BUSY) {
-        http_reply_sweep(c, now_ms);
+        http_response_sweep(c, now_ms);
     } else if (c->phase == PHASE_IDLE &&
                http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
         http_conn_close(c);

@@ -168,8 +168,8 @@ void http2_put_continue(struct http2_server *h2, uint32_t id)
     end_block(h2, begin_block(h2, 100), id, false);
 }
 
-void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text,
-                      bool is_head)
+void http2_put_response(struct http2_server *h2, uint32_t id, int status, const char *text,
+                        bool is_head)
 {
     struct slice body = slice_of(text);
     int64_t len = (int64_t)body.len;
@@ -389,7 +389,7 @@ static void put_data(struct http2_stream *s, size_t n)
 static void put_head_or_end(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
-    const struct http_answer *res = &s->req.res;
+    const struct http_response_head *res = &s->req.res;
     bool ends = s->last && s->left == 0;
 
     if (!s->head_put) {
@@ -446,7 +446,7 @@ static bool has_room(const struct http2_server *h2)
     return http2_unsent(h2) < HTTP2_OUTPUT_MAX;
 }
 
-bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
+bool http2_send(struct http_response *r, struct iovec *iov, size_t n, bool last)
 {
     struct http2_stream *s = r->req->stream;
     struct http2_server *h2 = s->h2;
@@ -485,7 +485,7 @@ bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
     return false;
 }
 
-void http2_cut(struct http_reply *r)
+void http2_cut(struct http_response *r)
 {
     struct http2_stream *s = r->req->stream;
 
@@ -498,14 +498,14 @@ void http2_cut(struct http_reply *r)
     end_stream(s);
 }
 
-bool http2_waits_for_window(const struct http_reply *r)
+bool http2_waits_for_window(const struct http_response *r)
 {
     const struct http2_stream *s = r->req->stream;
 
     return s->left != 0 && http2_unsent(s->h2) == 0;
 }
 
-uint64_t http2_sent_bytes(const struct http_reply *r)
+uint64_t http2_sent_bytes(const struct http_response *r)
 {
     const struct http2_stream *s = r->req->stream;
     const struct http2_server *h2 = s->h2;
@@ -610,7 +610,7 @@ static void http2_output_flush(struct http2_server *h2)
         list_init(&lines);
         list_splice_back(&lines, &h2->copied);
         while ((line = list_pop_front(&lines)) != NULL) {
-            http_reply_proceed(list_entry(line, struct http2_stream, line)->req.reply);
+            http_response_proceed(list_entry(line, struct http2_stream, line)->req.response);
             if (h2->closed)
                 return; /* and with it those in LINES, which have left it by themselves */
         }

@@ -172,7 +172,7 @@ static enum request_fault on_frame(void *owner, const struct http2_frame_head *h
         http2_meter_count(&h2->meter, h2->per_second, h->type, h->flags, h->len, now_ms);
     if (f != FAULT_NONE || http2_unsent(h2) < HTTP2_UNREAD_MAX)
         return f;
-    /* Frames to which something is replied, from a client that does not read it. */
+    /* Frames that require a response, from a client that does not read it. */
     switch (h->type) {
     case TYPE_PING:
         return FAULT_FRAMES_PING;
@@ -404,7 +404,7 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
                http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
         http2_end(h2, HTTP2_ERROR_NONE);
     } else if (c->phase == PHASE_BUSY) {
-        http_reply_sweep(c, now_ms);
+        http_response_sweep(c, now_ms);
     }
     http2_leave(h2);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests over HTTP/2: from a decoded head, and DATA, to struct http_request; and how a stream is
- * refused or reset.
+ * rejected or reset.
  *
- * What violates the protocol is reset; what HTTP/1 would answer with a status is answered with the
+ * What violates the protocol is reset; what gets a status over HTTP/1 gets the
  * same one. If this side ends a stream before the client does, further frames of it can be in
  * flight: its number is retained for a while (h2->resets), and these frames are discarded.
  */
@@ -54,7 +54,7 @@ void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
     struct http2_stream **at = &h2->buckets[stream_bucket_of(s->id)];
-    struct http_reply *r = s->req.reply;
+    struct http_response *r = s->req.response;
 
     /* It is not found any more. */
     while (*at != s)
@@ -68,9 +68,9 @@ void http2_stream_destroy(struct http2_stream *s, bool lost)
         --h2->nbodies;
     http2_output_remove(s);
     if (r != NULL && lost)
-        http_reply_lost(r);
+        http_response_lost(r);
     else if (r != NULL)
-        http_reply_finished(r);
+        http_response_finished(r);
     body_sink_fini(&s->body, &h2->conn->server->body_bin);
     http_request_fini(&s->req);
     free(s);
@@ -108,9 +108,9 @@ struct http2_side *http2_on_side(void *owner, uint32_t id)
     return find_discarded(h2, id) != NULL ? &discarded : NULL;
 }
 
-/* ---- resets and refusals ---- */
+/* ---- resets and rejections ---- */
 
-/* Its request or response is incomplete: S is freed. Calls http_reply_lost(). */
+/* Its request or response is incomplete: S is freed. Calls http_response_lost(). */
 static void reset_stream(struct http2_stream *s, enum http2_error code)
 {
     http2_put_reset(s->h2, s->id, code);
@@ -119,19 +119,19 @@ static void reset_stream(struct http2_stream *s, enum http2_error code)
 }
 
 /* Too many end the connection. */
-static enum request_fault count_refused(struct http2_server *h2)
+static enum request_fault count_rejected(struct http2_server *h2)
 {
-    return ++h2->conn->refused > HTTP2_REFUSED_MAX ? FAULT_FRAMES_RESETS : FAULT_NONE;
+    return ++h2->conn->rejected > HTTP2_REJECTED_MAX ? FAULT_FRAMES_RESETS : FAULT_NONE;
 }
 
-/* S, which has not been handed over, is answered with the status of F. */
-static cold_ void answer_fault(struct http2_stream *s, enum request_fault f)
+/* S, which has not been handed over, gets a response with the status of F. */
+static cold_ void respond_fault(struct http2_stream *s, enum request_fault f)
 {
     struct http2_server *h2 = s->h2;
     int status = request_fault_status(f);
 
     http_server_rejected(h2->conn, f, status, &s->req);
-    http2_put_answer(h2, s->id, status, request_fault_text(f), slice_is(s->req.method, "HEAD"));
+    http2_put_response(h2, s->id, status, request_fault_text(f), slice_is(s->req.method, "HEAD"));
     add_discarded(h2, s->id, &s->side);
     http2_stream_destroy(s, true);
 }
@@ -141,8 +141,8 @@ static cold_ enum request_fault stream_reject(struct http2_stream *s, enum reque
 {
     struct http2_server *h2 = s->h2;
 
-    answer_fault(s, f);
-    return f != FAULT_BODY_NO_ROOM ? count_refused(h2) : FAULT_NONE;
+    respond_fault(s, f);
+    return f != FAULT_BODY_NO_ROOM ? count_rejected(h2) : FAULT_NONE;
 }
 
 static struct fair_owner body_owner(struct body_sink *b)
@@ -154,12 +154,12 @@ static struct fair_owner body_owner(struct body_sink *b)
 
 static void on_body_lost(struct body_sink *b)
 {
-    answer_fault(container_of(b, struct http2_stream, body), FAULT_BODY_NO_ROOM);
+    respond_fault(container_of(b, struct http2_stream, body), FAULT_BODY_NO_ROOM);
 }
 
 static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
 
-void http2_drop_body(struct http_reply *r)
+void http2_drop_body(struct http_response *r)
 {
     struct http2_stream *s = r->req->stream;
 
@@ -185,7 +185,7 @@ enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_sid
         h2->last_id = id;
         add_discarded(h2, id, &head->side);
     }
-    return count_refused(h2);
+    return count_rejected(h2);
 }
 
 enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
@@ -215,7 +215,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
         http_server_rejected(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
     reset_stream(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
-        return count_refused(h2);
+        return count_rejected(h2);
     h2->conn->abandoned = abandoned;
     http2_count_abandoned(h2);
     return FAULT_NONE;
@@ -347,7 +347,7 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
         add_discarded(h2, head->stream, &head->side);
         return FAULT_NONE;
     }
-    if (h2->nstreams >= HTTP2_STREAMS_MAX) { /* one too many: neither answered nor served */
+    if (h2->nstreams >= HTTP2_STREAMS_MAX) { /* one too many: no response, and not served */
         http2_put_reset(h2, head->stream, HTTP2_ERROR_REFUSED_STREAM);
         add_discarded(h2, head->stream, &head->side);
         h2->excess += !head->side.ended;
@@ -403,7 +403,7 @@ static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t
     *credit = 0;
 }
 
-/* RFC 9113 section 8.1: the rest of a request that has been answered is not needed. A stream with
+/* RFC 9113 section 8.1: the rest of a request that has a response is not needed. A stream with
  * an incomplete response is not reset, as that would end the response. */
 static void discard_data(struct http2_server *h2, const struct http2_data *d)
 {
@@ -474,7 +474,7 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         if (late)
             http_server_count(&h2->conn->server->counts.body_timeouts);
         http_server_rejected(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
-        reset_stream(s,
-                     HTTP2_ERROR_CANCEL); /* calls no http_reply_lost(): there is no response yet */
+        reset_stream(
+            s, HTTP2_ERROR_CANCEL); /* calls no http_response_lost(): there is no response yet */
     }
 }

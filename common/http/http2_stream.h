@@ -3,7 +3,7 @@
  * Internals of HTTP/2, included by its three files only:
  *
  *     http2_server.c  the connection: reading, SETTINGS, limits, phases, GOAWAY, its end
- *     http2_stream.c  requests: heads, bodies, refusals, resets
+ *     http2_stream.c  requests: heads, bodies, rejections, resets
  *     http2_output.c  all that is sent: heads, DATA by windows and priorities, control frames
  *
  * A stream exists from its head until its response has been taken by the transport, or until it is
@@ -31,7 +31,7 @@ enum {
     HTTP2_UNREAD_MAX = 256 * 1024,
     HTTP2_BUCKETS = 16,
     HTTP2_RESETS_STORED = 128,
-    HTTP2_REFUSED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
+    HTTP2_REJECTED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
     HTTP2_FEW_PIECES = 4,
     HTTP2_STREAM_ROOM = 2048,
 };
@@ -146,9 +146,9 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code);
 /* NULL: it does not exist, or not any more. */
 struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
 /* A flow-control window of S has become too large, or was exceeded: S is reset. An incomplete
- * request is reported. Calls http_reply_lost(), so that H2 may be closed. */
+ * request is reported. Calls http_response_lost(), so that H2 may be closed. */
 enum request_fault http2_on_overflow(struct http2_stream *s);
-/* Frees S: its response is complete, or LOST (http_reply_lost). H2 may be closed then, too. */
+/* Frees S: its response is complete, or LOST (http_response_lost). H2 may be closed then, too. */
 void http2_stream_destroy(struct http2_stream *s, bool lost);
 /* The client has ended the connection: report the requests that are incomplete. */
 void http2_report_ended(struct http2_server *h2);
@@ -175,8 +175,8 @@ void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount);
 void http2_put_continue(struct http2_server *h2, uint32_t id);
 /* A whole response of the server's own. Without the text if the windows have no room for it, or if
  * the request IS_HEAD. */
-void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text,
-                      bool is_head);
+void http2_put_response(struct http2_server *h2, uint32_t id, int status, const char *text,
+                        bool is_head);
 
 /* The client changes the windows of S, or of the connection (S is NULL). False: it would become too
  * large; nothing is changed. */

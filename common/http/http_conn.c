@@ -89,7 +89,7 @@ void http_conn_destroy(struct http_conn *c)
     struct http_server *s = c->server;
 
     ASSERT(c->state == CONN_CLOSED);
-    ASSERT(list_empty(&c->replies));
+    ASSERT(list_empty(&c->responses));
     list_remove(&c->later.node);
     list_remove(&c->node);
     address_counts_remove(s->options.addresses, &c->address);
@@ -248,7 +248,7 @@ static bool conn_admit(struct http_conn *c)
         return true;
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
-    http_server_count(&c->server->counts.refused[FAULT_ADDRESS_CONNECTIONS]);
+    http_server_count(&c->server->counts.rejected[FAULT_ADDRESS_CONNECTIONS]);
     if (address_counts_should_log(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
@@ -341,7 +341,7 @@ static void continue_handshake(void *conn)
     struct http_conn *c = conn;
     struct http_server_counts *counts = &c->server->counts;
     const SSL *ssl = transport_ssl(&c->transport);
-    struct text answer = {0};
+    struct text response = {0};
     const unsigned char *name;
     unsigned len;
 
@@ -356,14 +356,15 @@ static void continue_handshake(void *conn)
     case TLS_FAILED:
         /*
          * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the
-         * answer to one that speaks plain HTTP: both are lost if unread bytes reset the connection.
+         * response to one that speaks plain HTTP: both are lost if unread bytes reset the
+         * connection.
          */
         http_server_count(&counts->tls_failed[c->tls_failure]);
         tls_link_destroy(c->transport.tls);
         c->transport.tls = NULL;
-        if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
-            http1_put_answer(c, 400, "this address speaks TLS: use https\n", false, &answer);
-        http_conn_linger(c, &answer);
+        if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.responds_plain)
+            http1_put_response(c, 400, "this address speaks TLS: use https\n", false, &response);
+        http_conn_linger(c, &response);
         return;
     }
     http_server_count(SSL_version(ssl) >= TLS1_3_VERSION ? &counts->tls13 : &counts->tls12);
@@ -404,7 +405,7 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
     c->listener = l;
     ++l->refs;
     c->later.run = conn_run_later;
-    list_init(&c->replies);
+    list_init(&c->responses);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
     http_server_load_changed(c->server);

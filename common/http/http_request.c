@@ -75,7 +75,7 @@ void http_request_add(struct http_request *req, struct message_fields *fields, s
     fields->kinds |= FIELD_BIT(kind);
 }
 
-void http_request_answer(struct http_request *req, const char *name, struct slice value)
+void http_request_add_response(struct http_request *req, const char *name, struct slice value)
 {
     http_request_add(req, &req->res.fields, slice_of(name), http_request_retain(req, value));
 }

@@ -21,11 +21,11 @@ struct message_fields {
     uint32_t kinds; /* FIELD_BIT of each that is there; and perhaps of some that are not */
 };
 
-/* Status and fields, until the answer starts. */
-struct http_answer {
+/* Status and fields, until the response starts. */
+struct http_response_head {
     int status;
     const char *reason;      /* lives as long as the request; NULL: the standard one */
-    uint64_t content_length; /* http_reply.c's; UINT64_MAX: not announced */
+    uint64_t content_length; /* http_response.c's; UINT64_MAX: not announced */
     struct message_fields fields;
 };
 
@@ -37,15 +37,15 @@ struct http_request {
     const struct body_file *body_file; /* that holds BODY; NULL: memory does */
     struct slice upgrade;              /* p == NULL: it asks for none */
     int version;                       /* 0x100, 0x101, 0x200 */
-    bool keep_alive;              /* HTTP/1: the connection stays; false: the answer is its last */
-    uint64_t received_ms;         /* wall clock */
+    bool keep_alive;      /* HTTP/1: the connection stays; false: the response is its last */
+    uint64_t received_ms; /* wall clock */
     struct message_fields fields; /* without Host and Content-Length */
-    struct http_answer res;
+    struct http_response_head res;
     /* The rest is the server's. */
     struct slice path; /* http_request_path; p == NULL: not computed yet */
     struct arena arena;
-    struct http2_stream *stream; /* HTTP/2; else NULL */
-    struct http_reply *reply;    /* from http_reply_init() on */
+    struct http2_stream *stream;    /* HTTP/2; else NULL */
+    struct http_response *response; /* from http_response_init() on */
 };
 
 /* Initializes REQ. http_request_take uses the ROOM_BYTES at ROOM first, then the heap. */
@@ -70,12 +70,12 @@ bool http_request_wants_websocket(const struct http_request *req);
 /* The target without query, normalized (path_normalize): one path, however it is written. */
 struct slice http_request_path(struct http_request *req);
 
-/* Add a field to FIELDS, REQ's own or its answer's: NAME and VALUE are borrowed while that lives.
+/* Add a field to FIELDS, REQ's own or its response's: NAME and VALUE are borrowed while that lives.
  */
 void http_request_add(struct http_request *req, struct message_fields *fields, struct slice name,
                       struct slice value);
 /* Adds a field to the response. NAME is a literal, which is not copied; VALUE is copied. */
-void http_request_answer(struct http_request *req, const char *name, struct slice value);
+void http_request_add_response(struct http_request *req, const char *name, struct slice value);
 
 /* Whether FIELDS may have one of KINDS, bits. */
 static inline bool message_fields_may_have(const struct message_fields *fields, uint32_t kinds)

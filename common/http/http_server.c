@@ -33,10 +33,10 @@ void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
                           const struct http_request *req)
 {
     struct http_server *s = c->server;
-    struct http_refusal r = {.conn = c, .fault = f, .status = status};
+    struct http_rejection r = {.conn = c, .fault = f, .status = status};
 
-    http_server_count(&s->counts.refused[f]);
-    if (s->options.on_refused == NULL)
+    http_server_count(&s->counts.rejected[f]);
+    if (s->options.on_rejected == NULL)
         return;
     if (req != NULL) {
         r.version = req->version;
@@ -46,7 +46,7 @@ void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
     } else if (c->state == CONN_HTTP2) {
         r.version = 0x200;
     }
-    s->options.on_refused(s->options.context, &r);
+    s->options.on_rejected(s->options.context, &r);
 }
 
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out)
@@ -464,9 +464,9 @@ static void close_listeners(struct http_server *s)
  * for the rest of the turn only have a list of their own.
  */
 
-static struct http_reply *first_of(const struct list *held)
+static struct http_response *first_of(const struct list *held)
 {
-    return list_first(held, struct http_reply, held_node);
+    return list_first(held, struct http_response, held_node);
 }
 
 static void on_held_timer(struct timer *t)
@@ -478,26 +478,26 @@ static void on_held_timer(struct timer *t)
 
     /* Entries added meanwhile are handled later, so that the loop cannot starve itself. */
     list_init(&due);
-    list_splice_back(&due, &s->begun_replies);
-    while (!list_empty(&s->held_replies) && first_of(&s->held_replies)->held_until_ms <= now_ms)
-        list_push_back(&due, list_pop_front(&s->held_replies));
+    list_splice_back(&due, &s->begun_responses);
+    while (!list_empty(&s->held_responses) && first_of(&s->held_responses)->held_until_ms <= now_ms)
+        list_push_back(&due, list_pop_front(&s->held_responses));
     while ((node = list_pop_front(&due)) != NULL)
-        http_reply_flush(list_entry(node, struct http_reply, held_node));
-    /* If there are new begun_replies, http_schedule_flush() has started the timer for them. */
-    if (list_empty(&s->begun_replies) && !list_empty(&s->held_replies))
-        timer_start_at(s->loop, t, first_of(&s->held_replies)->held_until_ms);
+        http_response_flush(list_entry(node, struct http_response, held_node));
+    /* If there are new begun_responses, http_schedule_flush() has started the timer for them. */
+    if (list_empty(&s->begun_responses) && !list_empty(&s->held_responses))
+        timer_start_at(s->loop, t, first_of(&s->held_responses)->held_until_ms);
 }
 
-void http_schedule_flush(struct http_reply *r, uint64_t hold_ms)
+void http_schedule_flush(struct http_response *r, uint64_t hold_ms)
 {
     struct http_server *s = r->conn->server;
-    struct list *line = hold_ms != 0 ? &s->held_replies : &s->begun_replies;
+    struct list *line = hold_ms != 0 ? &s->held_responses : &s->begun_responses;
     struct list *behind = line->prev;
     uint64_t until_ms = hold_ms != 0 ? loop_due_ms(s->loop, hold_ms) : loop_active_ms(s->loop);
 
     r->held_until_ms = until_ms;
     while (behind != line &&
-           list_entry(behind, struct http_reply, held_node)->held_until_ms > until_ms)
+           list_entry(behind, struct http_response, held_node)->held_until_ms > until_ms)
         behind = behind->prev;
     list_push_front(behind, &r->held_node);
     if (!timer_running(&s->held_timer) || s->held_timer.due_ms > until_ms)
@@ -666,8 +666,8 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     list_init(&s->tunnels);
     timer_init(&s->sweep, on_sweep);
     s->end_of_drain.run = run_end_of_drain;
-    list_init(&s->begun_replies);
-    list_init(&s->held_replies);
+    list_init(&s->begun_responses);
+    list_init(&s->held_responses);
     timer_init(&s->held_timer, on_held_timer);
     list_init(&s->http1_spares);
     timer_start(l, &s->sweep, sweep_ms(o));

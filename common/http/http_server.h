@@ -29,8 +29,8 @@ struct http_connections {
     _Atomic unsigned waiting; /* servers that do not accept, as the limit is reached */
 };
 
-/* A request, or a connection, refused by the server itself. Borrowed for the call. */
-struct http_refusal {
+/* A request, or a connection, rejected by the server itself. Borrowed for the call. */
+struct http_rejection {
     struct http_conn *conn;
     enum request_fault fault;
     int status;  /* as sent; 0: none. 400, not sent, for BODY_BROKEN_OFF of HTTP/1 */
@@ -81,18 +81,18 @@ struct http_server_options {
     /*
      * A complete request that has passed the strict checks (request_fault.def): its method is a
      * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
-     * when an HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later.
-     * Memory with the lifetime of the request is allocated by http_request_take.
+     * when an HTTP/1.0 client sent none. Call http_response_init here, at once; respond now or
+     * later. Memory with the lifetime of the request is allocated by http_request_take.
      */
     void (*on_request)(void *context, struct http_request *req, struct http_conn *conn);
     /*
-     * Whether on_request will answer REQ, of which only the head has arrived, without its body and
-     * for the head alone. Called for requests that wait for "100 Continue", which is not sent then:
-     * on_request gets the request at once, without a body. NULL: never.
+     * Whether on_request will respond to REQ, of which only the head has arrived, without its body
+     * and for the head alone. Called for requests that wait for "100 Continue", which is not sent
+     * then: on_request gets the request at once, without a body. NULL: never.
      */
     bool (*declines)(void *context, const struct http_request *req, struct http_conn *conn);
-    /* One that has not; it has been counted and is being answered. May be NULL. */
-    void (*on_refused)(void *context, const struct http_refusal *r);
+    /* One that has not; it has been counted and gets a response. May be NULL. */
+    void (*on_rejected)(void *context, const struct http_rejection *r);
     void *context;
 };
 
@@ -114,7 +114,7 @@ struct http_listen_options {
     bool (*allows)(void *context, void *tag, const struct addr *peer);
     /* With TLS: plain HTTP gets a plain 400. Not where clients are programs of ours, which would
      * take the response for an application's. */
-    bool answers_plain;
+    bool responds_plain;
     bool defer_accept; /* TCP: do not accept before the first bytes, for about a second */
     unsigned number;   /* with a balance: the same for the same listener on each loop */
     void *tag;         /* for http_conn_tag: which listener (slot, application) a request came by */
@@ -149,7 +149,7 @@ size_t http_server_connections(const struct http_server *s);
 struct http_server_counts {
     uint64_t accepted;  /* connections */
     uint64_t requests;  /* handed to the handler */
-    uint64_t abandoned; /* of those: the client left before it had the whole answer */
+    uint64_t abandoned; /* of those: the client left before it had the whole response */
     uint64_t header_timeouts, body_timeouts, send_timeouts; /* connections ended for them */
     uint64_t slow_readers;  /* connections cut for reading below min_send_rate */
     uint64_t resets;        /* HTTP/2 connections cut for abandoning most of many requests */
@@ -157,7 +157,7 @@ struct http_server_counts {
     uint64_t tls12, tls13;  /* handshakes finished, by version */
     uint64_t tls_resumed;   /* of those: with a session of before */
     uint64_t tls_failed[TLS_FAILURES]; /* handshakes not finished, by reason */
-    uint64_t refused[FAULT_COUNT];     /* requests refused before the handler, by reason */
+    uint64_t rejected[FAULT_COUNT];    /* requests rejected before the handler, by reason */
 };
 /* Any thread. */
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
@@ -180,7 +180,7 @@ const SSL *http_conn_ssl(const struct http_conn *c);
 
 enum { CHUNK_HEAD_MAX = 2 * sizeof(size_t) + 2 }; /* hex digits, CRLF */
 
-/* Where the head of an HTTP/1 answer is written, and its body behind it when that is small. */
+/* Where the head of an HTTP/1 response is written, and its body behind it when that is small. */
 struct http_piece {
     char *p; /* a block of the loop's, or of malloc where ROOM is larger; NULL: there is none */
     size_t room;
@@ -188,18 +188,18 @@ struct http_piece {
 };
 
 /*
- * One request's answer. Embedded in memory of the user's that lives until gone() has returned; call
- * http_reply_init in on_request. Everything below may end the request, and call gone(): touch
- * nothing of it after a call with FINAL, after http_reply_abort, or after gone().
+ * One request's response. Embedded in memory of the user's that lives until gone() has returned;
+ * call http_response_init in on_request. Everything below may end the request, and call gone():
+ * touch nothing of it after a call with FINAL, after http_response_abort, or after gone().
  */
-struct http_reply {
+struct http_response {
     struct http_request *req;
     struct http_conn *conn;
-    const struct http_reply_events *events;
+    const struct http_response_events *events;
     void *context;
     size_t queued_bytes; /* taken from the worker, not yet taken by the client */
     uint64_t sent_bytes; /* of body, taken by the client's connection */
-    /* The rest is http_reply.c's and the protocols'. */
+    /* The rest is http_response.c's and the protocols'. */
     struct list node; /* in its connection's */
 
     struct list parts, sending; /* bodies: waiting, and with the protocol until it has taken them */
@@ -216,17 +216,17 @@ struct http_reply {
     uint64_t held_until_ms;
     struct timer send_timer;
 
-    /* http_reply_init does not zero what follows: its few users initialize it. */
+    /* http_response_init does not zero what follows: its few users initialize it. */
     uint64_t progress;               /* as of PROGRESS_MS, which the send timer checks */
     uint64_t progress_ms;            /* since when there was no other; 0: not checked yet */
     struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };
 
-struct http_reply_events {
+struct http_response_events {
     /*
      * The queue has shrunk (queued_bytes): a paused worker may continue. Never inside
-     * http_reply_send, not after FINAL. May be NULL.
+     * http_response_send, not after FINAL. May be NULL.
      */
     void (*drained)(void *context);
     /*
@@ -237,57 +237,58 @@ struct http_reply_events {
     void (*gone)(void *context, bool done);
 };
 
-void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
-                     const struct http_reply_events *e, void *context);
+void http_response_init(struct http_response *r, struct http_request *req, struct http_conn *c,
+                        const struct http_response_events *e, void *context);
 /* From now on a client that closes its sending side is not considered gone (HTTP/1); a client that
  * resets its connection still is. */
-void http_reply_allow_half_close(struct http_reply *r);
+void http_response_allow_half_close(struct http_response *r);
 /* HTTP/1, before the start: returns room for BYTES of whole header lines, which are sent after the
- * fields of req->res; NULL if the request is over. http_reply_lines sets how many were written. */
-char *http_reply_room(struct http_reply *r, size_t bytes);
-void http_reply_lines(struct http_reply *r, size_t bytes);
+ * fields of req->res; NULL if the request is over. http_response_lines sets how many were written.
+ */
+char *http_response_room(struct http_response *r, size_t bytes);
+void http_response_lines(struct http_response *r, size_t bytes);
 /*
  * Starts the response with the status and fields of req->res, which must be set before (the reason
  * is the standard one unless set, and must live as long as the request). To be called once.
  *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
  * The head goes out with the first bytes of the body, or by itself before the loop waits again.
  */
-void http_reply_start(struct http_reply *r, uint64_t content_length);
+void http_response_start(struct http_response *r, uint64_t content_length);
 /*
  * The same, but the head does not go out before HOLD_MS have passed or the first bytes of the body
  * are there. Servers write the two apart; until then a failure of the worker can be undone by
- * http_reply_withdraw.
+ * http_response_withdraw.
  */
-void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms);
-/* Take a held answer back: true when nothing of it has gone out; then start another one. */
-bool http_reply_withdraw(struct http_reply *r);
+void http_response_hold(struct http_response *r, uint64_t content_length, uint64_t hold_ms);
+/* Take a held response back: true when nothing of it has gone out; then start another one. */
+bool http_response_withdraw(struct http_response *r);
 /*
  * Queues BODY (taken over; NULL: none); FINAL: it completes the response. Bytes beyond the
  * announced length are dropped; FINAL before that length aborts the response. All bytes of a
  * response without a body (HEAD, 204, 304) are dropped.
  */
-void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
+void http_response_send(struct http_response *r, struct http1_body *body, bool final);
 /*
  * Queue up to MAX received bytes of the body FROM the worker; those that the client's connection
  * accepts at once do not pass through this program's memory. Only for HTTP/1 without TLS, with a
  * content length, when nothing else is queued. Returns their number, as recv(2) without waiting, or
  * -1 with errno. ENOTSUP: not possible now, so that they must be read; also if R is NULL.
  */
-ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max);
+ssize_t http_response_move(struct http_response *r, struct transport *from, size_t max);
 /*
  * The response cannot be completed: after the queued bytes it is cut, so that the client detects
  * this. If it was not started, or is still held, the response is a 502 instead.
  */
-void http_reply_abort(struct http_reply *r);
+void http_response_abort(struct http_response *r);
 /* The same, but what is queued is dropped, and the stream is reset or the connection closed. */
-void http_reply_cut(struct http_reply *r) cold_;
+void http_response_cut(struct http_response *r) cold_;
 /* The body of R's request is not needed any more: frees its file, or its memory. */
-void http_reply_drop_body(struct http_reply *r);
+void http_response_drop_body(struct http_response *r);
 /* Sends a complete response; copies BODY. Set fields other than Content-Type before. */
-void http_reply_simple(struct http_reply *r, int status, const char *content_type,
-                       struct slice body);
+void http_response_simple(struct http_response *r, int status, const char *content_type,
+                          struct slice body);
 /*
- * Answer 101 with the fields of req->res (Upgrade among them) and join the client's socket to
+ * Respond with 101 and the fields of req->res (Upgrade among them) and join the client's socket to
  * WORKER (ownership passes) until both sides have closed, either fails, or nothing has arrived for
  * the idle time-out (0 = none). HTTP/1.1 only. The counts are reported at the end, later; gone() is
  * called when the tunnel starts.
@@ -296,7 +297,7 @@ struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
     void *context;
 };
-void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
-                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
+void http_response_tunnel(struct http_response *r, const struct http1_upgraded *worker,
+                          uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
 
 #endif

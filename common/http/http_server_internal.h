@@ -9,7 +9,7 @@
  *     http2_server.c  HTTP/2: the connection                  http2_stream.c    requests
  *     http2_output.c  and all that is sent
  *     http_request.c  a request, of either protocol
- *     http_reply.c    a response, of either; slow clients     body_sink.c       request bodies
+ *     http_response.c    a response, of either; slow clients     body_sink.c       request bodies
  *     http_tunnel.c   after a 101
  *
  * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
@@ -26,7 +26,7 @@
 enum {
     REQUEST_FIELDS_MAX = 100, /* header fields, whatever max_headers is */
     REQUEST_HEAD_MAX = 32768, /* bytes, if max_header_bytes is 0 */
-    /* How long a client that was refused may continue to send, and how much. */
+    /* How long a client that was rejected may continue to send, and how much. */
     LINGER_MS = 5000,
     LINGER_BYTES = 8 << 20,
     READ_ROOM_BYTES = 256 * 1024,
@@ -42,7 +42,7 @@ struct http_server {
     struct list idle;   /* connections without a request, the longest idle first */
     struct list closed; /* their memory is freed at the end of the turn */
     struct slab conn_slab;
-    struct list begun_replies, held_replies; /* the first to be sent first */
+    struct list begun_responses, held_responses; /* the first to be sent first */
     struct timer held_timer;
     struct list http1_spares; /* http1_server.c: unused streams */
     size_t nspares;
@@ -88,7 +88,7 @@ enum conn_state {
     CONN_HANDSHAKE, /* TLS */
     CONN_HTTP1,
     CONN_HTTP2,
-    CONN_LINGER, /* refused: what still comes is discarded */
+    CONN_LINGER, /* rejected: what still comes is discarded */
     CONN_TUNNEL,
     CONN_CLOSED, /* memory is freed at the end of the turn */
 };
@@ -128,7 +128,7 @@ struct http_conn {
     struct http1_stream *http1;    /* the present request and its response; NULL: idle */
     struct http1_partial *partial; /* instead of it, while a head is incomplete and no bytes come */
     struct http2_server *http2;    /* CONN_HTTP2 only; else NULL */
-    struct list replies;           /* of requests in progress */
+    struct list responses;         /* of requests in progress */
     uint64_t requests;
     uint64_t received_bytes; /* after decryption */
     uint64_t phase_since_ms;
@@ -141,7 +141,7 @@ struct http_conn {
     struct text *proxied;          /* CONN_PROXIED only: of the header; else NULL */
     struct http_linger *linger;    /* CONN_LINGER only; else NULL */
     uint64_t abandoned;            /* requests that were given up before their response began */
-    unsigned refused;              /* requests over HTTP/2 that were refused */
+    unsigned rejected;             /* requests over HTTP/2 that were rejected */
     enum tls_failure tls_failure;  /* why the handshake failed, as far as is known */
     struct loop_deferred later;    /* reads what TLS has read ahead; if closed, frees C */
 };
@@ -153,8 +153,8 @@ static inline void http_server_count(uint64_t *count)
     __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 }
 void http_server_conn_closed(struct http_server *s);
-/* Count the refusal of C, or of REQ, if it is known, and report it to the user. STATUS: as sent, or
- * 0. */
+/* Count the rejection of C, or of REQ, if it is known, and report it to the user. STATUS: as sent,
+ * or 0. */
 void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
                           const struct http_request *req);
 /* Room of READ_ROOM_BYTES, valid until the next call for any connection. */
@@ -166,9 +166,9 @@ void http_accept_release(struct http_server *s);
 /* Resumes accepting, if it was paused and there is room for a connection again. */
 void http_accept_resume(struct http_server *s);
 void http_listener_release(struct http_listener *l);
-/* Flush R (http_reply_flush) after HOLD_MS, never inside this call, unless it leaves the list
+/* Flush R (http_response_flush) after HOLD_MS, never inside this call, unless it leaves the list
  * (held_node) before. */
-void http_schedule_flush(struct http_reply *r, uint64_t hold_ms);
+void http_schedule_flush(struct http_response *r, uint64_t hold_ms);
 /* nconns, nrequests or accept_paused has changed: notify the other loops. */
 void http_server_load_changed(struct http_server *s);
 
@@ -179,7 +179,7 @@ enum request_fault request_check_sizes(const struct http_server_options *o, size
  * as it is known, is too large by itself. Other faults are returned unchanged. */
 enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
                                       const struct http_request *req) cold_;
-/* Whether the handler answers REQ, of which the head is complete, without its body. */
+/* Whether the handler responds to REQ, of which the head is complete, without its body. */
 bool http_server_declines(struct http_conn *c, const struct http_request *req);
 /* Whether a body of so many bytes, received or announced, is too large. */
 enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
@@ -217,7 +217,7 @@ struct fair_owner http_conn_owner(const struct http_conn *c, const struct http_r
  * OUT: the kernel resets a connection that is closed with unread bytes.
  */
 void http_conn_linger(struct http_conn *c, struct text *out);
-/* Time has passed: close or refuse what is over its time. C may be closed. */
+/* Time has passed: close or reject what is over its time. C may be closed. */
 void http_conn_sweep(struct http_conn *c);
 /* The server no longer serves idle connections. */
 void http_conn_drain(struct http_conn *c);
@@ -239,19 +239,19 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms);
 /* Release the stream of C, which is being closed. */
 void http1_fini(struct http_conn *c);
 /* Returns the head of R's 101, and the bytes that were read after its request; the caller's. */
-struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
+struct http_tunnel_bytes http1_upgrade(struct http_response *r);
 /* As http2_send below. */
-bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
-void http1_cut(struct http_reply *r) cold_;
+bool http1_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
+void http1_cut(struct http_response *r) cold_;
 /* Frees what the sink of R's request holds. */
-void http1_drop_body(struct http_reply *r);
+void http1_drop_body(struct http_response *r);
 /* The response is complete, or cut: continue with the next request, or close. */
 void http1_finish(struct http_conn *c);
-/* An answer of the server's own, as a whole; without content if the request IS_HEAD. */
-void http1_put_answer(const struct http_conn *c, int status, const char *why, bool is_head,
-                      struct text *out);
+/* A response of the server's own, as a whole; without content if the request IS_HEAD. */
+void http1_put_response(const struct http_conn *c, int status, const char *why, bool is_head,
+                        struct text *out);
 /* Frees the response's piece of memory, if it has one. */
-void http1_drop_piece(struct http_reply *r);
+void http1_drop_piece(struct http_response *r);
 /* Sends the *N vectors at *IOV as far as T takes them, and sets both to what is left. False with
  * errno: it takes no more now (EAGAIN), or never will. */
 bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags);
@@ -265,34 +265,34 @@ void http2_readable(struct http_conn *c);
 void http2_sweep(struct http_conn *c, uint64_t now_ms);
 /* The server drains: the first GOAWAY (section 6.8); no new requests a while later. LAST: now. */
 void http2_drain(struct http_conn *c, bool last);
-/* C is being closed: end all its requests (http_reply_lost) and free everything. */
+/* C is being closed: end all its requests (http_response_lost) and free everything. */
 void http2_fini(struct http_conn *c);
 
-/* Response: see http_reply.c, "the protocols". The N pieces at IOV stay valid until
- * http_reply_proceed() if this returns false; LAST: the response ends with them. */
-bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
-/* The rest of the response will not come: reset the stream. http_reply_lost() follows later. */
-void http2_cut(struct http_reply *r);
+/* Response: see http_response.c, "the protocols". The N pieces at IOV stay valid until
+ * http_response_proceed() if this returns false; LAST: the response ends with them. */
+bool http2_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
+/* The rest of the response will not come: reset the stream. http_response_lost() follows later. */
+void http2_cut(struct http_response *r);
 /* As http1_drop_body. */
-void http2_drop_body(struct http_reply *r);
+void http2_drop_body(struct http_response *r);
 /* Whether R waits for nothing but the client's windows. */
-bool http2_waits_for_window(const struct http_reply *r);
+bool http2_waits_for_window(const struct http_response *r);
 /* Bytes of R's body that the transport has taken. */
-uint64_t http2_sent_bytes(const struct http_reply *r);
+uint64_t http2_sent_bytes(const struct http_response *r);
 
-/* ---- http_reply.c: called by the protocols ---- */
+/* ---- http_response.c: called by the protocols ---- */
 /* Called when the data is sent for which http1_send or http2_send returned false. May end R. */
-void http_reply_proceed(struct http_reply *r);
+void http_response_proceed(struct http_response *r);
 /* All of R has been taken by the client's connection. R is over then. */
-void http_reply_finished(struct http_reply *r);
+void http_response_finished(struct http_response *r);
 /* The client has left, has reset the stream, or its connection was closed. R is over then. */
-void http_reply_lost(struct http_reply *r);
+void http_response_lost(struct http_response *r);
 /* Start a held response, and send its head and what is queued. */
-void http_reply_flush(struct http_reply *r);
+void http_response_flush(struct http_response *r);
 /* Whether R continues, and all that was queued has been sent. */
-bool http_reply_flows(const struct http_reply *r);
+bool http_response_flows(const struct http_response *r);
 /* Responses are being sent: a client that reads too slowly is disconnected. C may be closed. */
-void http_reply_sweep(struct http_conn *c, uint64_t now_ms);
+void http_response_sweep(struct http_conn *c, uint64_t now_ms);
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;

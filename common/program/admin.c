@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * There are few pages, so routes are in a list and are compared one by one. Answers must not be
+ * There are few pages, so routes are in a list and are compared one by one. Responses must not be
  * cached, framed or sniffed, and pages load only what this address serves.
  */
 #include "common/program/admin.h"
@@ -183,14 +183,14 @@ static bool is_authorized(const char *token, const struct http_request *req)
            crypto_equal(given.p, token, len);
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-static void answer_error(struct http_reply *call, int status)
+static void respond_error(struct http_response *call, int status)
 {
     struct text t = {0};
 
     text_addf(&t, "%d %s\n", status, http_status_reason(status));
-    http_reply_simple(call, status, plain_type, text_slice(&t));
+    http_response_simple(call, status, plain_type, text_slice(&t));
     text_fini(&t);
 }
 
@@ -200,7 +200,7 @@ static void on_admin_gone(void *context, bool done)
     (void)done;
 }
 
-static const struct http_reply_events events = {.gone = on_admin_gone};
+static const struct http_response_events events = {.gone = on_admin_gone};
 
 /* ---- server-sent events ---- */
 
@@ -217,7 +217,7 @@ static const struct http_reply_events events = {.gone = on_admin_gone};
 struct listener {
     struct list node;
     const struct route *route;
-    struct http_reply *reply;
+    struct http_response *response;
     struct text query, last; /* the text of the last event */
     unsigned late;
 };
@@ -233,7 +233,7 @@ static void on_listener_closed(void *context, bool done)
     free(x);
 }
 
-static const struct http_reply_events listener_events = {.gone = on_listener_closed};
+static const struct http_response_events listener_events = {.gone = on_listener_closed};
 
 /* Appends BODY as an event of type KIND (NULL: the default), each line prefixed with "data: ". */
 static void add_event(const char *kind, struct slice body, struct text *out)
@@ -250,16 +250,16 @@ static void add_event(const char *kind, struct slice body, struct text *out)
     text_add_char(out, '\n');
 }
 
-/* Sends the state NOW to X. If X is too slow, aborts its reply, which frees X. */
+/* Sends the state NOW to X. If X is too slow, aborts its response, which frees X. */
 static void send_state(struct listener *x, struct slice now)
 {
     struct text changes = {0};
     struct text whole = {0};
     struct text delta = {0};
 
-    if (x->reply->queued_bytes != 0) {
+    if (x->response->queued_bytes != 0) {
         if (++x->late >= ADMIN_LISTENER_LATE_MAX)
-            http_reply_abort(x->reply);
+            http_response_abort(x->response);
         return;
     }
     line_delta(text_slice(&x->last), now, ',', &changes);
@@ -273,7 +273,7 @@ static void send_state(struct listener *x, struct slice now)
     text_fini(&changes);
     text_fini(&whole);
     text_fini(&delta);
-    http_reply_send(x->reply, event, false);
+    http_response_send(x->response, event, false);
 }
 
 static void on_live_timer(struct timer *t)
@@ -302,21 +302,21 @@ static void on_live_timer(struct timer *t)
         timer_start(a->loop, &a->live, LIVE_MS);
 }
 
-static void answer_live(struct http_reply *call, struct admin *a, const struct route *r,
-                        struct slice query)
+static void respond_live(struct http_response *call, struct admin *a, const struct route *r,
+                         struct slice query)
 {
     struct listener *other;
     struct list *at = &a->listeners;
 
     if (a->stopping || list_length(&a->listeners) >= ADMIN_LISTENERS_MAX) {
-        answer_error(call, 503);
+        respond_error(call, 503);
         return;
     }
-    http_request_answer(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
+    http_request_add_response(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
     struct listener *x = xcalloc(1, sizeof(*x));
     x->route = r;
-    x->reply = call;
+    x->response = call;
     text_add(&x->query, query);
     /* Those with the same query are next to each other. */
     list_for_each_entry (other, &a->listeners, node) {
@@ -328,7 +328,7 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
     list_insert_before(at, &x->node);
     call->events = &listener_events;
     call->context = x;
-    http_reply_start(call, UINT64_MAX);
+    http_response_start(call, UINT64_MAX);
     if (!timer_running(&a->live))
         timer_start(a->loop, &a->live, 0);
 }
@@ -361,9 +361,9 @@ static const struct route *find_route(const struct admin *a, struct slice path,
     return NULL;
 }
 
-/* Answers with R's page, or with the result of its action for ARGUMENT. */
-static void answer_route(struct http_reply *call, const struct admin *a, const struct route *r,
-                         struct slice argument)
+/* Responds with R's page, or with the result of its action for ARGUMENT. */
+static void respond_route(struct http_response *call, const struct admin *a, const struct route *r,
+                          struct slice argument)
 {
     const char *type = r->content_type;
     struct text body = {0};
@@ -387,23 +387,23 @@ static void answer_route(struct http_reply *call, const struct admin *a, const s
     } else if (r->kind != ROUTE_ASSET) {
         status = r->make(r->context, argument, &body);
     }
-    http_reply_simple(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
+    http_response_simple(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
     text_fini(&body);
 }
 
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct admin *a = context;
-    struct http_reply *call = http_request_take(req, sizeof(*call));
+    struct http_response *call = http_request_take(req, sizeof(*call));
     struct slice query = req->target;
     struct slice path = slice_cut(&query, '?');
     struct slice argument = query;
 
-    http_reply_init(call, req, conn, &events, call);
+    http_response_init(call, req, conn, &events, call);
     for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
+        http_request_add_response(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
     if (!host_allowed(a, req->authority)) {
-        answer_error(call, 421);
+        respond_error(call, 421);
         return;
     }
     const struct route *r = find_route(a, path, &argument);
@@ -415,17 +415,17 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     while (known.len != 0 && !allowed)
         allowed = slice_eq(slice_trim(slice_cut(&known, ',')), req->method);
     if ((allowed || !is_order) && !is_authorized(is_order ? a->actions_token : a->token, req)) {
-        http_request_answer(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
-        answer_error(call, 401);
+        http_request_add_response(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
+        respond_error(call, 401);
     } else if (r == NULL) {
-        answer_error(call, 404);
+        respond_error(call, 404);
     } else if (!allowed) {
-        http_request_answer(req, "Allow", slice_of(methods[r->kind]));
-        answer_error(call, 405);
+        http_request_add_response(req, "Allow", slice_of(methods[r->kind]));
+        respond_error(call, 405);
     } else if (r->kind == ROUTE_LIVE) {
-        answer_live(call, a, r, query);
+        respond_live(call, a, r, query);
     } else {
-        answer_route(call, a, r, argument);
+        respond_route(call, a, r, argument);
     }
 }
 
@@ -597,7 +597,7 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
     a->stopping = true;
     timer_stop(&a->live);
     list_for_each_entry_safe (x, &a->listeners, node)
-        http_reply_send(x->reply, NULL, true);
+        http_response_send(x->response, NULL, true);
 }
 
 void admin_cut(struct admin *a)

@@ -52,7 +52,7 @@ void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
  */
 void admin_add_status_page(struct admin *a, struct slice script, admin_fn state, void *context);
 enum {
-    /* Maximum length of an action's argument, such as an incarnation. */
+    /* Maximum length of an action's argument, such as an instance. */
     ADMIN_ARGUMENT_MAX = 64,
 };
 /*
@@ -64,10 +64,10 @@ enum {
 void admin_add_action(struct admin *a, const char *before, const char *after, admin_fn action,
                       void *context);
 /*
- * Handles POST PATH, with the request's body as the argument and JSON as the answer, with
+ * Handles POST PATH, with the request's body as the argument and JSON as the response, with
  * "Authorization: Bearer ACTIONS_TOKEN", independently of the token for reading: permission to read
  * does not imply permission to act. Without an actions_token: 403. A page of another site cannot
- * send that header: the CORS request for permission is never answered.
+ * send that header: the CORS request for permission never gets a response.
  */
 void admin_add_body_action(struct admin *a, const char *path, admin_fn order, void *context);
 
@@ -110,7 +110,7 @@ void admin_action_fini(struct admin_action *o);
 bool admin_action_applies_to(const struct admin_action *o, const char *name);
 /* Appends {"error": WHY} to BODY, and returns STATUS. */
 int admin_action_reject(struct text *body, int status, const char *why);
-/* Appends the answer to the action that forgets skills, and logs it. */
+/* Appends the response to the action that forgets skills, and logs it. */
 void admin_action_forgotten(struct text *body, size_t workers, size_t scores);
 
 #endif

@@ -78,7 +78,7 @@ no_return void daemon_exit(int code);
 void daemon_notify(const char *state);
 /* Logs that the re-read configuration FILE was rejected, and each problem in D. */
 void daemon_reload_failed(const char *file, const struct diag *d);
-/* 128 random bits as hex: an incarnation, a request id. OUT has 33 bytes. */
+/* 128 random bits as hex: an instance, a request id. OUT has 33 bytes. */
 void daemon_random_id(char out[33]);
 
 #endif

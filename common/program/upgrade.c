@@ -322,7 +322,7 @@ void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *o
 
 void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
 {
-    const char *why = u->ops->refuse(u->context);
+    const char *why = u->ops->reject(u->context);
     int pair[2];
 
     if (why == NULL && u->stage != UPGRADE_NONE)

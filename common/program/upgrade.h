@@ -79,7 +79,7 @@ struct upgrade;
 /* Callbacks of the program for each stage. Those marked optional may be NULL. */
 struct upgrade_ops {
     /* Returns why there can be no upgrade now, or NULL. */
-    const char *(*refuse)(void *context);
+    const char *(*reject)(void *context);
     /* Passes the sockets and the lock, by upgrade_pass(). */
     void (*pass)(void *context, struct upgrade *u);
     /* Optional: whether all files that the new process reads at its start are written. */

@@ -42,8 +42,8 @@ void meter_load(struct meter *m, const struct resume *r);
  * Count one served request.
  *   cls        encoded class, borrowed
  *   service_s  finite: seconds from the process getting it to the last byte taken from it
- *   failed     an error answer (5xx, reset): counted as at least as slow as the class's mean, so
- *              that errors answered fast never raise a score; a class not seen yet stays unknown
+ *   failed     an error response (5xx, reset): counted as at least as slow as the class's mean, so
+ *              that fast errors never raise a score; a class not seen yet stays unknown
  * Returns true when a resume is due: the history is full, old classes have been dropped.
  */
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);

@@ -174,7 +174,7 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
             return resume_reject(why, ERR_SYNTAX, "skills", "a score that is not a number");
         if (!isfinite(score) || score < 0)
             return resume_reject(why, ERR_RANGE, "skills", "a score below 0");
-        /* Each class once: json_parse refuses duplicate names. */
+        /* Each class once: json_parse rejects duplicate names. */
         resume_push(out, cls, score);
     }
     return ERR_OK;
@@ -189,7 +189,7 @@ static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *
     enum err e = read_int(obj, "v", FORMAT_VERSION, FORMAT_VERSION, &format, why);
 
     if (e == ERR_OK)
-        e = read_text(obj, "incarnation", true, INCARNATION_MAX, out->incarnation, why);
+        e = read_text(obj, "instance", true, INSTANCE_MAX, out->instance, why);
     if (e == ERR_OK)
         e = read_text(obj, "application", true, VERSION_MAX, out->application, why);
     if (e == ERR_OK)
@@ -263,7 +263,7 @@ size_t resume_line_print(const struct resume_line *l, struct text *out)
         return 0;
     }
     json_put_int(&w, "v", FORMAT_VERSION);
-    json_put_text(&w, "incarnation", slice_of(l->incarnation));
+    json_put_text(&w, "instance", slice_of(l->instance));
     json_put_text(&w, "application", slice_of(l->application));
     json_put_text(&w, "version", slice_of(l->version));
     json_put_text(&w, "fingerprint", slice_of(l->fingerprint));

@@ -51,7 +51,7 @@ enum resume_end { RESUME_END_NONE, RESUME_END_DRAIN, RESUME_END_UPGRADE, RESUME_
 struct resume_line {
     enum resume_end
         end; /* other than NONE: the last line before an orderly end; no other member is set */
-    char incarnation[INCARNATION_MAX + 1];
+    char instance[INSTANCE_MAX + 1];
     char application[VERSION_MAX + 1];
     char version[VERSION_MAX + 1];
     char fingerprint[FINGERPRINT_LEN + 1]; /* "" if no request has reported one yet */

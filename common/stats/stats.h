@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Statistics as declared in a program's stats.def, where every metric is one row:
- *   STAT(requests, COUNTER, REQUESTS, "Requests answered.")
+ *   STAT(requests, COUNTER, REQUESTS, "Requests with a response.")
  * Cells are per thread and cache-line aligned. Each is written by its thread with relaxed atomics
  * and summed by readers, without locks. A struct stats belongs to its creator and must outlive its
  * writers. Reading: any thread.

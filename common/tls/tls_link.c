@@ -98,7 +98,7 @@ static void on_message(int ours, int version, int type, const void *bytes, size_
             stop_flood(l);
     } else if (l->up && !l->flooded &&
                ((type == SSL3_RT_HANDSHAKE && !ours) || type == SSL3_RT_ALERT)) {
-        /* A renegotiation is refused by an alert of ours. */
+        /* A renegotiation is rejected by an alert of ours. */
         count_message(l);
     }
 }

@@ -184,7 +184,7 @@ struct configuration {
 struct tls_listener {
     SSL_CTX *outer;
     struct configuration c;
-    bool refused; /* the files could not be used when they were last read */
+    bool rejected; /* the files could not be used when they were last read */
     pthread_mutex_t lock;
     struct tls_set *set; /* protected by the lock; counted reference */
 };
@@ -547,7 +547,7 @@ void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
 
     fresh->set = replace_set(t, fresh->set);
     t->c = fresh->c;
-    t->refused = false;
+    t->rejected = false;
     fresh->c = old;
 }
 
@@ -572,7 +572,7 @@ void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now
     bool changed = tls_files_changed(&t->c.files);
     bool outdated = t->set->until != 0 && time(NULL) >= t->set->until;
 
-    if (!changed && (t->refused || !outdated))
+    if (!changed && (t->rejected || !outdated))
         return;
     struct tls_set *set = set_create(&t->c.o, &d);
 
@@ -580,11 +580,11 @@ void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now
         set_unref(replace_set(t, set));
         log_info(NULL, "certificates-reloaded", "address=%s", address);
         tls_listener_log_notes(t, address);
-    } else if (!t->refused) {
+    } else if (!t->rejected) {
         log_warn(NULL, "certificates-reload-failed",
                  "address=%s reason=\"%.*s\" action=\"keep the old ones\"", address,
                  DIAG_FIRST_LINE(&d));
     }
-    t->refused = set == NULL;
+    t->rejected = set == NULL;
     diag_fini(&d);
 }

@@ -44,7 +44,7 @@ static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 const char *tls_failure_text(enum tls_failure f)
 {
     static const char *const texts[TLS_FAILURES] = {
-        "closed",     "version", "nothing-in-common", "client-certificate", "refused-by-client",
+        "closed",     "version", "nothing-in-common", "client-certificate", "rejected-by-client",
         "plain-http", "other",
     };
 
@@ -87,7 +87,7 @@ static void on_info(const SSL *ssl, int where, int ret)
     /* The library sends an alert also to a client that has closed. */
     if (ours && ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return;
-    *why = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
+    *why = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REJECTED_BY_CLIENT;
 }
 
 void tls_server_first_record(SSL *ssl, const void *bytes, size_t len)

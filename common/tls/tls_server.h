@@ -19,8 +19,9 @@ enum tls_failure {
     TLS_FAILURE_NOTHING_IN_COMMON,  /* no common cipher suite, group, signature or application
                                        protocol */
     TLS_FAILURE_CLIENT_CERTIFICATE, /* missing or rejected client certificate */
-    TLS_FAILURE_REFUSED_BY_CLIENT, /* the client sent an alert, mostly because of the certificate */
-    TLS_FAILURE_PLAIN_HTTP,        /* the client sent plain HTTP */
+    TLS_FAILURE_REJECTED_BY_CLIENT, /* the client sent an alert, mostly because of the certificate
+                                     */
+    TLS_FAILURE_PLAIN_HTTP,         /* the client sent plain HTTP */
     TLS_FAILURE_OTHER,
     TLS_FAILURES
 };

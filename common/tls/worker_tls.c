@@ -23,7 +23,7 @@ struct configuration {
 struct worker_tls {
     atomic_uint refs;
     struct configuration c; /* used by the control thread */
-    bool refused; /* the files could not be used when they were last read; used by the control
+    bool rejected; /* the files could not be used when they were last read; used by the control
                      thread */
     pthread_mutex_t lock; /* protects the following members */
     SSL_CTX *ctx;
@@ -132,7 +132,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     replace_context(t, fresh->ctx);
     t->c = fresh->c;
     fresh->c = old;
-    t->refused = false;
+    t->rejected = false;
 }
 
 void worker_tls_poll(struct worker_tls *t, const char *application)
@@ -145,12 +145,12 @@ void worker_tls_poll(struct worker_tls *t, const char *application)
     if (ctx != NULL) {
         replace_context(t, ctx);
         log_info(NULL, "worker-certificates-reloaded", "application=%s", application);
-    } else if (!t->refused) {
+    } else if (!t->rejected) {
         log_warn(NULL, "worker-certificates-reload-failed",
                  "application=%s reason=\"%.*s\" action=\"keep the old ones\"", application,
                  DIAG_FIRST_LINE(&d));
     }
-    t->refused = ctx == NULL;
+    t->rejected = ctx == NULL;
     diag_fini(&d);
 }
 

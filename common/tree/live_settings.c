@@ -18,12 +18,12 @@ enum {
     WARNED_MAX = 100,
     /* Bytes of such a name that are stored. */
     WARNED_NAME_MAX = 128,
-    /* Bytes of a refused value that are shown. */
+    /* Bytes of a rejected value that are shown. */
     VALUE_SHOWN_MAX = 128,
 };
 
 /* The reason why the tree's value of a row is not effective. */
-struct refusal {
+struct rejection {
     char *value; /* as it is in the tree, cut */
     char *why;   /* NULL: nothing is wrong */
     bool unreported;
@@ -40,12 +40,12 @@ struct live_settings {
     const struct setting_row **rows; /* of all tables */
     size_t nrows;
     struct values yaml, now;
-    struct refusal *refusals; /* per row */
-    json_t *properties;       /* the last good ones; NULL: none */
-    json_t *warned;           /* unknown names that were logged */
-    uint64_t birth;           /* of the node that PROPERTIES are from; 0: unknown */
-    char *problem;            /* of the last reading; NULL: none */
-    bool received;            /* the tree has reported the node */
+    struct rejection *rejections; /* per row */
+    json_t *properties;           /* the last good ones; NULL: none */
+    json_t *warned;               /* unknown names that were logged */
+    uint64_t birth;               /* of the node that PROPERTIES are from; 0: unknown */
+    char *problem;                /* of the last reading; NULL: none */
+    bool received;                /* the tree has reported the node */
     uint64_t restored_age_s, restored_ms;
     uint64_t held_ms;
     struct timer hold; /* while the node is missing or invalid: its last values stay */
@@ -66,7 +66,7 @@ static const json_t *property_of(const struct live_settings *l, size_t i)
     return json_is_null(value) ? NULL : value;
 }
 
-/* ---- refused and unknown ---- */
+/* ---- rejected and unknown ---- */
 
 /* A value as it is in the tree, without revealing secrets. */
 static char *show_value(const struct setting_row *row, const json_t *value)
@@ -94,10 +94,10 @@ static char *show_value(const struct setting_row *row, const json_t *value)
 /* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
 static void live_reject(struct live_settings *l, size_t i, const char *why)
 {
-    struct refusal *r = &l->refusals[i];
-    struct refusal old = *r;
+    struct rejection *r = &l->rejections[i];
+    struct rejection old = *r;
 
-    *r = (struct refusal){0};
+    *r = (struct rejection){0};
     if (why != NULL) {
         const struct setting_row *row = l->rows[i];
 
@@ -108,7 +108,7 @@ static void live_reject(struct live_settings *l, size_t i, const char *why)
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         r->unreported = old.unreported;
         if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
-            ++l->counts.refusals;
+            ++l->counts.rejections;
             r->unreported = true;
         }
     }
@@ -236,7 +236,7 @@ static bool live_check(const struct live_settings *l, const struct values *c,
     return l->o.check == NULL || l->o.check(l->o.context, c->s, why);
 }
 
-/* The rules across fields: all rows that this reading changes are refused together. */
+/* The rules across fields: all rows that this reading changes are rejected together. */
 static void check_across(struct live_settings *l, struct values *c)
 {
     char why[SETTINGS_WHY_ROOM];
@@ -293,7 +293,7 @@ static size_t log_changes(const struct live_settings *l, const struct values *c)
 static void read_again(struct live_settings *l)
 {
     struct values c;
-    uint64_t refusals = l->counts.refusals;
+    uint64_t rejections = l->counts.rejections;
 
     values_init(l, &c);
     values_take_all(l, l->yaml.s, l->yaml.origins, &c);
@@ -307,11 +307,11 @@ static void read_again(struct live_settings *l)
             values_take(l, i, l->now.s, ORIGIN_TREE, &c);
     }
     check_across(l, &c);
-    size_t refused = 0;
+    size_t rejected = 0;
     for (size_t i = 0; i < l->nrows; ++i) {
-        struct refusal *r = &l->refusals[i];
+        struct rejection *r = &l->rejections[i];
 
-        refused += r->why != NULL;
+        rejected += r->why != NULL;
         if (r->unreported)
             log_warn(l->o.subject, "setting-rejected",
                      "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
@@ -323,8 +323,8 @@ static void read_again(struct live_settings *l)
     values_take_all(l, c.s, c.origins, &l->now);
     values_fini(l, &c);
     l->counts.changes += changes;
-    bool counts = refused != l->counts.refused || refusals != l->counts.refusals;
-    l->counts.refused = refused;
+    bool counts = rejected != l->counts.rejected || rejections != l->counts.rejections;
+    l->counts.rejected = rejected;
     if (changes > 0 || counts)
         l->o.changed(l->o.context, changes > 0);
 }
@@ -457,15 +457,15 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
         json_open_object(w, row->name);
         json_put_text(w, "value", text_slice(&value));
         json_put_text(w, "origin", slice_of(setting_origin_text(l->now.origins[i])));
-        if (l->refusals[i].why != NULL)
-            json_put_text(w, "refused", slice_of(l->refusals[i].why));
+        if (l->rejections[i].why != NULL)
+            json_put_text(w, "rejected", slice_of(l->rejections[i].why));
         json_close_object(w);
     }
     json_close_object(w);
     text_fini(&value);
-    json_open_array(w, "refused");
+    json_open_array(w, "rejected");
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct refusal *r = &l->refusals[i];
+        const struct rejection *r = &l->rejections[i];
 
         if (r->why == NULL)
             continue;
@@ -562,7 +562,7 @@ struct live_settings *live_settings_create(const struct live_settings_options *o
     l->o.yaml = NULL;
     l->o.origins = NULL;
     l->o.path = NULL;
-    l->refusals = xcalloc(l->nrows, sizeof(*l->refusals));
+    l->rejections = xcalloc(l->nrows, sizeof(*l->rejections));
     l->warned = json_object();
     timer_init(&l->hold, on_hold_over);
     timer_init(&l->wait, on_wait_over);
@@ -576,10 +576,10 @@ void live_settings_destroy(struct live_settings *l)
     live_settings_unfollow(l);
     timer_stop(&l->hold);
     for (size_t i = 0; i < l->nrows; ++i) {
-        free(l->refusals[i].value);
-        free(l->refusals[i].why);
+        free(l->rejections[i].value);
+        free(l->rejections[i].why);
     }
-    free(l->refusals);
+    free(l->rejections);
     values_fini(l, &l->yaml);
     values_fini(l, &l->now);
     json_decref(l->properties);
@@ -613,7 +613,7 @@ enum setting_origin live_settings_origin(const struct live_settings *l,
 
 const char *live_settings_rejection(const struct live_settings *l, const struct setting_row *row)
 {
-    return l->refusals[index_of(l, row)].why;
+    return l->rejections[index_of(l, row)].why;
 }
 
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out)

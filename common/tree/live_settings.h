@@ -68,15 +68,15 @@ void live_settings_node(struct live_settings *l, const struct tree_view *node);
 void live_settings_restore(struct live_settings *l, const json_t *properties, uint64_t age_s);
 
 struct live_settings_counts {
-    uint64_t changes;  /* rows changed since the start */
-    uint64_t refusals; /* new ones since the start */
-    size_t refused;    /* rows refused at present */
-    bool held;         /* the node is missing or broken */
-    bool remembered;   /* restored values are effective; no reply from the tree yet */
+    uint64_t changes;    /* rows changed since the start */
+    uint64_t rejections; /* new ones since the start */
+    size_t rejected;     /* rows rejected at present */
+    bool held;           /* the node is missing or broken */
+    bool remembered;     /* restored values are effective; no response from the tree yet */
 };
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out);
 /*
- * Members "settings" (each value with its origin, and why the tree's is refused), "refused",
+ * Members "settings" (each value with its origin, and why the tree's is rejected), "rejected",
  * "problem" (why the node cannot be read, or which link does not resolve; or null), "held",
  * "held_s", "remembered", "remembered_age_s" of the object that is open in W.
  */
@@ -88,11 +88,12 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
 #define LIVE_SETTINGS_PART "settings"
 /*
  * Watches the node PATH of the options in T, stores it as PART (copied) of SNAPSHOT, and takes it
- * from there if T does not answer within WAIT_MS. Both are borrowed until live_settings_unfollow().
+ * from there if T does not respond within WAIT_MS. Both are borrowed until
+ * live_settings_unfollow().
  */
 void live_settings_follow(struct live_settings *l, struct tree *t, struct snapshot *snapshot,
                           const char *part, uint64_t wait_ms);
-/* Makes the values of the snapshot effective at once, until the tree answers. */
+/* Makes the values of the snapshot effective at once, until the tree responds. */
 void live_settings_recall(struct live_settings *l);
 /* Harmless if L does not follow its node. */
 void live_settings_unfollow(struct live_settings *l);

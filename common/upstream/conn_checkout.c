@@ -52,10 +52,11 @@ bool conn_has_room_locked(const struct conn_backend *b)
     return b->max_connections == 0 || total_locked(b) < b->max_connections;
 }
 
-/* The latest idle connection of a shard (of the rested ones, if any), or its oldest; or NULL. */
+/* The latest idle connection of a shard (of those seen idle by a wait, if any), or its oldest; or
+ * NULL. */
 static struct pooled_conn *idle_of_locked(const struct conn_shard *s, bool oldest)
 {
-    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+    const struct list *from = list_empty(&s->idle) ? &s->returned : &s->idle;
     struct list *node = oldest ? from->prev : from->next;
 
     return node == from ? NULL : list_entry(node, struct pooled_conn, stack_node);
@@ -75,20 +76,20 @@ struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned
     return c;
 }
 
-/* On the shard's loop: those that were given back before its last wait rest no longer. */
-static noinline_ void rested_now_locked(struct conn_shard *s)
+/* On the shard's loop: moves those returned before its last wait to IDLE. */
+static noinline_ void move_returned_locked(struct conn_shard *s)
 {
-    s->rested_at = loop_waits(s->loop);
-    if (list_empty(&s->resting))
+    s->returned_at = loop_waits(s->loop);
+    if (list_empty(&s->returned))
         return;
-    list_splice_back(&s->resting, &s->idle);
-    list_splice_back(&s->idle, &s->resting);
+    list_splice_back(&s->returned, &s->idle);
+    list_splice_back(&s->idle, &s->returned);
 }
 
-static inline void update_rested_locked(struct conn_shard *s)
+static inline void update_idle_locked(struct conn_shard *s)
 {
-    if (s->rested_at != loop_waits(s->loop))
-        rested_now_locked(s);
+    if (s->returned_at != loop_waits(s->loop))
+        move_returned_locked(s);
 }
 
 /* Counts C at its place: BY is 1 after it has entered it, and -1 before it leaves. */
@@ -115,8 +116,8 @@ static void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enu
     c->place = (int)to;
     count_locked(b, c, 1);
     if (to == PLACE_IDLE) {
-        update_rested_locked(s);
-        list_push_front(&s->resting, &c->stack_node);
+        update_idle_locked(s);
+        list_push_front(&s->returned, &c->stack_node);
     } else if (to == PLACE_PARKED) {
         list_push_front(&b->parked, &c->stack_node);
     } else if (to == PLACE_LEAVING || to == PLACE_ARRIVING) {
@@ -175,17 +176,17 @@ struct conn_waiter *conn_unpair(struct pooled_conn *c)
     return w;
 }
 
-static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e)
+static enum conn_result reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e)
 {
-    ++b->refused;
+    ++b->rejected;
     w->error = e;
-    return CONN_REFUSED;
+    return CONN_REJECTED;
 }
 
 void waiter_reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k)
 {
-    w->result = refuse_locked(b, w, e);
+    w->result = reject_locked(b, w, e);
     waiter_enter_locked(b, w, WAITER_READY, k);
 }
 
@@ -319,8 +320,8 @@ static bool right_age(const struct pooled_conn *c, const struct conn_checkout *o
 }
 
 /*
- * The latest idle connection of this loop that has rested, as it needs no check of its own; else
- * the latest; if it will do. Used from now on.
+ * The latest idle connection of this loop that a wait has seen idle, as it needs no check of its
+ * own; else the latest; if it will do. Used from now on.
  */
 static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_shard *s,
                                            const struct conn_checkout *o, uint64_t now_ms,
@@ -328,10 +329,10 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
 {
     if (o->fresh)
         return NULL;
-    update_rested_locked(s);
+    update_idle_locked(s);
     struct pooled_conn *c = idle_of_locked(s, o->min_idle_ms != 0);
-    if (c != NULL && !right_age(c, o, now_ms) && !list_empty(&s->resting))
-        c = list_first(&s->resting, struct pooled_conn, stack_node);
+    if (c != NULL && !right_age(c, o, now_ms) && !list_empty(&s->returned))
+        c = list_first(&s->returned, struct pooled_conn, stack_node);
     if (c == NULL || !right_age(c, o, now_ms))
         return NULL;
     conn_enter_locked(b, c, PLACE_USED, k);
@@ -388,7 +389,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
                     uint64_t now_ms, struct conn_waiter *w, struct conn_work *k)
 {
     if (b->retired)
-        return refuse_locked(b, w, ERR_NO_WORKER);
+        return reject_locked(b, w, ERR_NO_WORKER);
     if (conn_has_room_locked(b))
         return grant_open_locked(b);
     struct pooled_conn *oldest = conn_oldest_of_locked(b, loop_index(own->loop));
@@ -400,7 +401,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     }
     struct pooled_conn *c = find_elsewhere_locked(b, own, o->fresh);
     if (c == NULL && b->nqueued >= b->settings.max_waiting)
-        return refuse_locked(b, w, ERR_QUEUE_FULL);
+        return reject_locked(b, w, ERR_QUEUE_FULL);
     ++b->waits;
     conn_backend_ref(b);
     w->queued = true;

@@ -130,7 +130,7 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
         shard->loop = p->loops[i];
         shard->message.run = conn_shard_on_message;
         list_init(&shard->idle);
-        list_init(&shard->resting);
+        list_init(&shard->returned);
         list_init(&shard->leaving);
         list_init(&shard->arriving);
         list_init(&shard->ready);
@@ -170,7 +170,7 @@ void conn_backend_release(struct conn_backend *b)
 }
 
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
-                                       struct slice incarnation, unsigned max_connections,
+                                       struct slice instance, unsigned max_connections,
                                        const struct conn_pool_settings *s)
 {
     struct text key = {0};
@@ -179,7 +179,7 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
     text_addf(&key, "%zu ", address.len);
     text_add(&key, address);
     text_add_char(&key, '#');
-    text_add(&key, incarnation);
+    text_add(&key, instance);
     pthread_rwlock_wrlock(&p->lock);
     struct conn_backend *b =
         map_entry(map_find(&p->backends, key.p, key.len), struct conn_backend, in_backends);
@@ -234,7 +234,7 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
     conn_unlock_and_do(b, &k);
 }
 
-/* The waiters that the connections of LIST were in transit to are refused. */
+/* The waiters that the connections of LIST were in transit to are rejected. */
 static void reject_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
 {
     struct pooled_conn *c;
@@ -284,7 +284,7 @@ void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out)
         .opened = b->opened,
         .handed_over = b->handed_over,
         .waits = b->waits,
-        .refused = b->refused,
+        .rejected = b->rejected,
     };
     latch_unlock(&b->latch);
 }

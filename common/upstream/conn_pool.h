@@ -2,7 +2,7 @@
  *
  * Idle connections to workers, shared by all loops.
  *
- * A map of backends under a read-write lock, keyed "address#incarnation", so that a new
+ * A map of backends under a read-write lock, keyed "address#instance", so that a new
  * instance never gets an old connection. Each entry has its own latch, a count of connections
  * against its limit, one LIFO stack of idle connections per loop, one beside the loops, and one
  * FIFO of waiters across loops. Acquiring and releasing never needs the map's lock, because users
@@ -70,12 +70,12 @@ void conn_pool_destroy(struct conn_pool *p);
 void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
 
 /*
- * The entry of "address#incarnation", made when missing, with these limits; counted, pair with
+ * The entry of "address#instance", made when missing, with these limits; counted, pair with
  * conn_backend_release. Any thread. One that was retired is not found again.
  *   max_connections  over all loops, 0 = unlimited
  */
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
-                                       struct slice incarnation, unsigned max_connections,
+                                       struct slice instance, unsigned max_connections,
                                        const struct conn_pool_settings *s);
 struct conn_backend *conn_backend_ref(struct conn_backend *b);
 void conn_backend_release(struct conn_backend *b);
@@ -83,17 +83,17 @@ void conn_backend_release(struct conn_backend *b);
 void conn_backend_set(struct conn_backend *b, unsigned max_connections,
                       const struct conn_pool_settings *s);
 /*
- * Any thread: this incarnation is over. Idle connections close (each on its loop), waiters fail
+ * Any thread: this instance is over. Idle connections close (each on its loop), waiters fail
  * with ERR_NO_WORKER, connections in use close at check-in; the entry goes when empty.
  */
 void conn_backend_retire(struct conn_backend *b);
 
 enum conn_result {
-    CONN_REUSED, /* the waiter's conn is an idle connection, now the caller's */
-    CONN_OPEN,   /* the caller may open one; it counts already. Pair with conn_opened() or
-                    conn_not_opened() */
-    CONN_WAIT,   /* queued; the waiter's ready() comes, unless cancelled */
-    CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
+    CONN_REUSED,  /* the waiter's conn is an idle connection, now the caller's */
+    CONN_OPEN,    /* the caller may open one; it counts already. Pair with conn_opened() or
+                     conn_not_opened() */
+    CONN_WAIT,    /* queued; the waiter's ready() comes, unless cancelled */
+    CONN_REJECTED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
 };
 
 /* Embedded in the object that waits; zeroed before first use; must live until ready() is called or
@@ -106,11 +106,11 @@ struct conn_waiter {
     /* On the waiter's loop, exactly once, never inside conn_checkout, never after conn_cancel. */
     void (*ready)(struct conn_waiter *w);
     int state;      /* the pool's, under the backend's latch */
-    enum err error; /* CONN_REFUSED */
+    enum err error; /* CONN_REJECTED */
     /* If an idle connection is available at once, only the members below are used. */
     bool fresh;               /* needs a new connection; under the backend's latch */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
-    enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
+    enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REJECTED */
     struct pooled_conn *conn; /* CONN_REUSED */
 };
 
@@ -169,7 +169,7 @@ bool conn_pool_make_room(struct conn_pool *p, struct loop *l);
 struct conn_backend_view {
     unsigned in_use, idle, opening, waiting, max_connections;
     unsigned parked; /* of those idle: attached to no loop */
-    uint64_t reused, opened, handed_over, waits, refused;
+    uint64_t reused, opened, handed_over, waits, rejected;
 };
 void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out);
 

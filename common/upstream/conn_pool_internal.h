@@ -34,7 +34,7 @@ enum conn_place {
     PLACE_GONE, /* not the pool's: before conn_opened, after conn_withdraw, or waiting to be closed
                  */
     PLACE_USED, /* a user has it; no list */
-    PLACE_IDLE, /* its shard's idle stack, by way of the resting one */
+    PLACE_IDLE, /* its shard's idle stack, by way of the returned list */
     PLACE_LEAVING,  /* its shard's leaving list: to be detached by its loop, or closed if marked for
                        that */
     PLACE_HELD,     /* its loop is detaching or attaching it, without the lock; no list */
@@ -59,9 +59,9 @@ enum waiter_state {
 struct conn_shard {
     struct conn_backend *backend;
     struct loop *loop;
-    struct list idle;    /* latest first: given back before the loop's wait number RESTED_AT */
-    struct list resting; /* latest first: given back after it */
-    uint64_t rested_at;
+    struct list idle;     /* latest first: returned before the loop's wait number RETURNED_AT */
+    struct list returned; /* latest first: returned after it */
+    uint64_t returned_at;
     unsigned nidle; /* of both */
     struct list leaving, arriving;
     struct list ready;
@@ -97,7 +97,7 @@ struct conn_backend {
     struct list queue;   /* of waiters, by ticket */
     uint64_t next_ticket;
     unsigned nqueued, waiting; /* waiting: in the queue, coming and ready */
-    uint64_t reused, opened, handed_over, waits, refused;
+    uint64_t reused, opened, handed_over, waits, rejected;
     struct conn_shard shards[];
 };
 

@@ -99,7 +99,7 @@ struct http1_conn {
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
     struct http1_input in;
     struct http1_exchange x;
-    struct deadline deadline;  /* of the exchange; rests while the connection is idle */
+    struct deadline deadline;  /* of the exchange; stopped while the connection is idle */
     struct loop_deferred work; /* failure to report, or input to process */
     struct loop_deferred free_later;
 };

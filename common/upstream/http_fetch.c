@@ -16,7 +16,7 @@ void http_fetch_stop(struct http_fetch *f)
     if (f->attempt != NULL)
         http1_connect_cancel(f->attempt);
     if (f->conn != NULL) {
-        if (!f->answered)
+        if (!f->responded)
             http1_cancel(f->conn);
         http1_close(f->conn);
     }
@@ -38,7 +38,7 @@ static void on_fetch_head(void *context, const struct http1_head *head, bool fin
     struct http1_conn *conn = f->conn;
 
     f->status = head->status;
-    f->answered = final;
+    f->responded = final;
     if (f->q.events->on_head != NULL)
         f->q.events->on_head(f, head);
     if ((final || f->q.head_only) && f->conn == conn)
@@ -51,7 +51,7 @@ static void on_fetch_body(void *context, struct http1_body *body, bool last)
     struct http1_conn *conn = f->conn;
     bool too_large = false;
 
-    f->answered = last;
+    f->responded = last;
     /* Another connection of F cannot have the same address: memory goes at the end of the turn. */
     for (size_t i = 0; i < body->nparts && !too_large && f->conn == conn; ++i) {
         f->body_bytes += body->parts[i].len;
@@ -68,7 +68,7 @@ static void on_fetch_error(void *context, enum err e)
 {
     struct http_fetch *f = context;
 
-    f->answered = true;
+    f->responded = true;
     fetch_finish(f, e);
 }
 
@@ -83,7 +83,7 @@ static void on_fetch_connected(void *context, struct http1_conn *conn, enum err 
     f->connect_errno = conn == NULL ? errno : 0;
     f->attempt = NULL;
     f->conn = conn;
-    f->answered = true;
+    f->responded = true;
     if (conn == NULL || f->q.bytes.len == 0) {
         fetch_finish(f, e);
         return;
@@ -91,7 +91,7 @@ static void on_fetch_connected(void *context, struct http1_conn *conn, enum err 
     const struct http1_request r = {
         .head = text_slice(&f->q.bytes), .events = &exchange_events, .context = f};
 
-    f->answered = false;
+    f->responded = false;
     if (f->due_ms != 0)
         timer_start_at(f->loop, &f->timer, f->due_ms);
     else if (f->q.timeout_ms != 0)

@@ -51,7 +51,7 @@ struct http_fetch {
     struct http_fetch_request q;
     struct http1_connect *attempt;
     struct http1_conn *conn;
-    bool answered; /* the exchange on CONN is over */
+    bool responded; /* the exchange on CONN is over */
     uint64_t due_ms;
     struct timer timer; /* once connected */
 };

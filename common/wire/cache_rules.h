@@ -89,7 +89,7 @@ struct cache_policy {
 
 /* Whether FIELDS identify the user of their request so that it takes no part by POLICY. */
 bool cache_has_user(struct cache_fields fields, const struct cache_policy *policy);
-/* Whether REQUEST may be answered by a response to another one, or the response to it given to
+/* Whether REQUEST may get the response to another one, or the response to it given to
  * others; then WISH is set. Not if it has a user (cache_has_user). */
 bool cache_check_request(const struct cache_request *request, const struct cache_policy *policy,
                          struct cache_wish *wish) must_check;

@@ -28,8 +28,8 @@ static void zk_node_unreadable(struct zk_read *r, const char *why);
  * A read is requested at first, at each event, and after each lost connection. The first is made at
  * once, the next not before TREE_PAUSE_MS; so a burst of changes costs one read per pause.
  *
- * A reply of more than 1 MiB breaks the connection instead of returning an error, and all other
- * reads in flight fail with it. Replies arrive in order, so the first read that is lost is the
+ * A response of more than 1 MiB breaks the connection instead of returning an error, and all other
+ * reads in flight fail with it. Responses arrive in order, so the first read that is lost is the
  * suspect: when all others are served, it is repeated alone, its size first. The second time it is
  * not read for ZK_QUARANTINE_MS, and then for as long as it has not changed.
  */
@@ -137,7 +137,7 @@ static void quarantine_node(struct zk_read *r)
         log_error(
             NULL, "tree-node-quarantined",
             "path=%s bytes=%d children=%d for_ms=%d reason=\"reading it breaks the "
-            "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
+            "connection\" hint=\"responses of ZooKeeper are limited to 1 MiB: make it smaller\"",
             log_cut(slice_of(r->node->path), path), r->seen.dataLength, r->seen.numChildren,
             ZK_QUARANTINE_MS);
     }
@@ -573,7 +573,7 @@ static void on_tree_zookeeper_connected(void *context, int64_t id)
         ++t->counts.sessions;
     t->id = id;
     log_info(NULL, "tree-connected", "hosts=%s path=%s session=%s", t->hosts,
-             tree_path_shown(t->top), same ? "kept" : "new");
+             tree_path_shown(t->top), same ? "continued" : "new");
     zk_reads_begin(t);
     zk_entries_connected(t, same);
     zk_ops_connected(t);
@@ -650,7 +650,7 @@ static void on_unreachable(struct timer *timer)
     struct zookeeper *t = container_of(timer, struct zookeeper, unreachable);
 
     log_warn(NULL, "tree-unreachable",
-             "hosts=%s path=%s reason=\"no server answers\" action=\"retry\" hint=\"check "
+             "hosts=%s path=%s reason=\"no server responds\" action=\"retry\" hint=\"check "
              "the addresses\"",
              t->hosts, tree_path_shown(t->top));
 }

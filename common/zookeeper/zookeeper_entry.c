@@ -6,7 +6,7 @@
  *   create ──► ours               check: there, with our properties and a watch?
  *     │  ▲                          │
  *     │  └── parent created ◄─ no parent
- *     └─ exists ──► check: ours (an answer was lost) ─► held;  another's ─► wait until it changes
+ *     └─ exists ──► check: ours (a response was lost) ─► held;  another's ─► wait until it changes
  *
  * After a connection loss an entry is checked; in a new session it is created again. An entry that
  * is removed while disconnected is deleted after reconnecting, or ends with the session.
@@ -219,7 +219,7 @@ static void step_entry(struct tree_entry *e)
 void zk_entries_connected(struct zookeeper *t, bool same)
 {
     map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
-        /* A call with a lost answer may have removed or created our node. */
+        /* A call with a lost response may have removed or created our node. */
         e->check = same;
         e->parent = 0;
         step_entry(e);

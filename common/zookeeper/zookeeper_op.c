@@ -155,7 +155,7 @@ static void on_op_listed(struct tree_op *op, const struct zk_call *c)
 static void on_call(struct zk_call *c)
 {
     struct tree_op *op = c->context;
-    /* Whether ACT may have failed because the previous attempt succeeded and its answer was lost.
+    /* Whether ACT may have failed because the previous attempt succeeded and its response was lost.
      */
     bool repeated = op->phase == ACT && op->losses != 0;
     bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
@@ -212,7 +212,7 @@ void zk_op_begin(struct tree_op *op)
 void zk_op_abandon(struct tree_op *op)
 {
     diag_add(op->diag, NULL, 0, 0,
-             "zookeeper: no reply from %s within %u ms (is it running? --timeout)",
+             "zookeeper: no response from %s within %u ms (is it running? --timeout)",
              tree_of(op)->hosts, op->timeout_ms);
     /* An operation of kind TREE_RESOLVE has neither. */
     list_remove(&op->in_tree);

@@ -226,7 +226,7 @@ static void *run_thread(void *context)
     const char *identities[] = {s->creator, s->identity};
 
     /* By default the library resolves all names in each turn of its I/O thread, also while it is
-     * connected: a name server that does not answer would end the session. */
+     * connected: a name server that does not respond would end the session. */
     if (zh != NULL)
         (void)zoo_set_servers_resolution_delay(zh, WHEN_CONNECTION_IS_LOST);
     for (size_t i = 0; i < ARRAY_LEN(identities); ++i) {
@@ -243,7 +243,7 @@ static void *run_thread(void *context)
         pthread_cond_wait(&s->state_changed, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
     /* If a socket is closed with unread data, the kernel drops data that was written:
-     * so let all answers come first. */
+     * so let all responses come first. */
     if (zh != NULL && s->orderly && zoo_state(zh) == ZOO_CONNECTED_STATE)
         (void)zoo_exists(zh, "/", 0, NULL);
     if (zh != NULL)

@@ -312,7 +312,7 @@ static const struct http_fetch_events events = {
 static enum err make_request(struct ctl_options *o, const char *method, const char *path,
                              struct slice content, struct text *out)
 {
-    /* A unix socket has no host; "localhost" is one that every admin address answers to. */
+    /* A unix socket has no host; "localhost" is one that every admin address responds to. */
     const char *host = strncmp(o->address, "unix:", 5) == 0 ? "localhost" : o->address;
     enum err e = ERR_OK;
 
@@ -412,8 +412,8 @@ enum err ctl_get(struct ctl_options *o, const char *path, struct text *body)
     enum err e = ctl_request(o, "GET", path, SLICE_NULL, &status, body);
 
     if (e == ERR_OK && status != 200) {
-        diag_add(&o->diag, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,
-                 status == 401 ? " (--token-file?)" : "");
+        diag_add(&o->diag, NULL, 0, 0, "%s: responded %s with status %d%s", o->address, path,
+                 status, status == 401 ? " (--token-file?)" : "");
         e = ERR_BAD_RESPONSE;
     }
     return e;

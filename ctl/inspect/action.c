@@ -17,7 +17,7 @@ enum { AGENTS_MAX = 64 };
 
 struct action_run {
     struct ctl_options o;
-    const char *done;                   /* what was done, as a format for the answer */
+    const char *done;                   /* what was done, as a format for the response */
     const char *worker;                 /* detach: the id of a process */
     const char *agents[AGENTS_MAX + 1]; /* the load balancer after them */
     size_t nagents;
@@ -65,7 +65,7 @@ static enum err send_action(struct action_run *r)
 
         if (!json_is_string(error))
             diag_add(&o->diag, NULL, 0, 0, "%s: status %d%s", o->address, status, advice);
-        /* A line for each problem that the answer has. */
+        /* A line for each problem that the response has. */
         for (bool more = json_is_string(error); more; more = rest.len != 0) {
             struct text why = {0};
 
@@ -102,7 +102,7 @@ static enum err send_action(struct action_run *r)
 enum err ctl_detach(struct ctl_options *o, const char *id)
 {
     struct text body = {0};
-    struct text reply = {0};
+    struct text response = {0};
     int status = 0;
 
     /* It becomes part of a path. */
@@ -114,20 +114,20 @@ enum err ctl_detach(struct ctl_options *o, const char *id)
     enum err e = ctl_request(o, "POST", path, SLICE_NULL, &status, &body);
     struct slice rest = text_slice(&body);
 
-    text_add_visible(&reply, slice_cut(&rest, '\n'));
+    text_add_visible(&response, slice_cut(&rest, '\n'));
     if (e == ERR_OK && status != 200) {
         const char *advice = status == 401   ? " (--token-file?)"
                              : status == 405 ? " (is this an agent's admin address?)"
                                              : "";
 
         diag_add(&o->diag, NULL, 0, 0, "%s: status %d%s: %s", o->address, status, advice,
-                 text_cstr(&reply));
+                 text_cstr(&response));
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK) {
-        text_addf(&o->out, "%s\n", text_cstr(&reply));
+        text_addf(&o->out, "%s\n", text_cstr(&response));
     }
     free(path);
-    text_fini(&reply);
+    text_fini(&response);
     text_fini(&body);
     return e;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * resumelbctl explain: which worker would get a request of a class, or of a URL, and how the policy
- * decides. The load balancer itself answers (GET /explain), with its classifier and its own code
+ * decides. The load balancer itself responds (GET /explain), with its classifier and its own code
  * for the choice. Nothing is sent to any worker.
  */
 

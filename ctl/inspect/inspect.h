@@ -161,7 +161,7 @@ struct trace_url {
     double impact;                                     /* seconds; likewise */
     uint64_t finished;
     uint64_t unfinished;  /* the application had it, or might have */
-    uint64_t refused;     /* no process was given it */
+    uint64_t rejected;    /* no process was given it */
     uint64_t statuses[6]; /* by hundreds; 0: odd ones */
 };
 
@@ -179,9 +179,9 @@ struct trace_request {
     char *method;
     char *why; /* the reason why it is unfinished, or NULL */
     enum trace_state state;
-    bool called, answered;
+    bool called, responded;
     unsigned status;
-    uint64_t begun_us, called_us, answered_us, age_us;
+    uint64_t begun_us, called_us, responded_us, age_us;
 };
 
 struct trace_report {
@@ -192,7 +192,7 @@ struct trace_report {
     size_t nminutes;
     struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
-    uint64_t records, requests, finished, unfinished_all, refused, again, times;
+    uint64_t records, requests, finished, unfinished_all, rejected, again, times;
     uint64_t upgrades, restarts; /* restarts: starts after the first record */
     uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
     uint64_t bad_lines, first_bad;

@@ -133,8 +133,8 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
 static const char limit_columns[] =
     "limit={name}|where={figures.where}|mode={figures.mode}[{figures.shadow:?}, shadow]|"
     ">held={figures.held:i}|>workers={figures.workers:i}|>slots=[{figures.slots:d}]|"
-    ">waiting={figures.waiting:i}|>acquired={figures.acquired:i}|>full={figures.refused_full:i}|"
-    ">late={figures.refused_timeout:i}|>coalesced={figures.coalesced:i}|>stale={figures.stale:i}|"
+    ">waiting={figures.waiting:i}|>acquired={figures.acquired:i}|>full={figures.rejected_full:i}|"
+    ">late={figures.rejected_timeout:i}|>coalesced={figures.coalesced:i}|>stale={figures.stale:i}|"
     ">left={figures.abandoned:i}|>waited={figures.waited_s:%.1f s}|longest holder="
     "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]";
 
@@ -153,14 +153,14 @@ static const char key_columns[] =
     "key most waited for={key}|>waited={waited_s:%.1f s}|>waits={waits:i}";
 
 static const char daemon_columns[] =
-    "daemon={name}|state=[{resting:?}suspended][{resting:!}in use]|>connections={connections:i}|"
-    ">idle={idle:i}";
+    "daemon={name}|state=[{suspended:?}suspended][{suspended:!}in use]|"
+    ">connections={connections:i}|>idle={idle:i}";
 
 static void print_limits(const char *name, json_t *a, const struct ctl_options *o, struct text *out)
 {
     const json_t *limits = json_object_get(a, "limits");
     const json_t *stored = json_object_get(a, "stored_responses");
-    const json_t *limit, *refused;
+    const json_t *limit, *rejected;
     json_t *key;
     size_t i, k;
 
@@ -177,10 +177,10 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     {
         if (json_is_false(json_object_get(limit, "in_force")))
             page_add(out, limit, "  {name}: not effective: {why:w}\n");
-        json_array_foreach(json_object_get(limit, "refused"), k, refused)
+        json_array_foreach(json_object_get(limit, "rejected"), k, rejected)
         {
             page_add(out, limit, "  {name}");
-            page_add(out, refused, ": rejected setting {name}: {why:w}\n");
+            page_add(out, rejected, ": rejected setting {name}: {why:w}\n");
         }
         page_add(out, limit, limit_remarks);
         json_array_foreach(json_object_get(json_object_get(limit, "figures"), "top"), k, key)
@@ -196,11 +196,11 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     page_print_rows(key_columns, keys, o->top, NULL, out);
     json_decref(keys);
     page_print_rows(daemon_columns, json_object_get(a, "pool_counter_servers"), 0, NULL, out);
-    if (page_int(stored, "stored") == 0 && page_int(stored, "refused") == 0)
+    if (page_int(stored, "stored") == 0 && page_int(stored, "rejected") == 0)
         return;
     page_add(out, stored, "  stored responses: {responses:d} in ");
     text_addf(out, "%.1f KiB", (double)page_int(stored, "bytes") / 1024);
-    page_add(out, stored, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
+    page_add(out, stored, "; responses: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
 
 /* Without a name: the sum of all types beyond those that are counted individually. */

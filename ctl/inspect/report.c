@@ -142,7 +142,7 @@ static void add_settings(const json_t *scope, const char *title, struct text *ou
         add_value(json_text(row, "value"), verdict_of(slice_of(name)), out);
         page_add(out, row, " ({origin})\n");
     }
-    page_add_each(out, json_object_get(scope, "refused"), "  rejected: {name}\n");
+    page_add_each(out, json_object_get(scope, "rejected"), "  rejected: {name}\n");
 }
 
 void ctl_report_settings(const json_t *page, struct text *out)

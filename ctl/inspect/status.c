@@ -32,10 +32,10 @@ static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *wai
     }
 }
 
-/* A line for each setting of the tree that is refused, and each link that does not resolve. */
-static void print_refused(const json_t *application, struct text *out)
+/* A line for each setting of the tree that is rejected, and each link that does not resolve. */
+static void print_rejected(const json_t *application, struct text *out)
 {
-    page_add_each(out, json_object_get(application, "refused"),
+    page_add_each(out, json_object_get(application, "rejected"),
                   "  rejected setting {name}: {why:w}\n");
     page_add_each(out, json_object_get(application, "broken_links"),
                   "  a link in the tree does not resolve: {}\n");
@@ -59,7 +59,7 @@ static void print_settings(const json_t *application, struct text *out)
     }
     if (strcmp(before, ", ") == 0)
         text_add(out, SLICE_LIT(" (from the tree)\n"));
-    print_refused(application, out);
+    print_rejected(application, out);
 }
 
 static void print_agent_application(const char *name, json_t *a, const struct ctl_options *o,
@@ -166,7 +166,8 @@ static void print_warnings(const json_t *application, bool colours, struct text 
     if (page_is_true(tree, "used") && json_is_false(json_object_get(tree, "connected")))
         text_add(out,
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
-    page_add_each(out, json_object_get(tree, "refused_providers"), "  rejected registration: {}\n");
+    page_add_each(out, json_object_get(tree, "rejected_providers"),
+                  "  rejected registration: {}\n");
     page_add(out, tree,
              "[{confirm_removal:?}  workers held, because their registrations ended with many "
              "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
@@ -176,7 +177,7 @@ static void print_warnings(const json_t *application, bool colours, struct text 
              "or set health_check_host\n]");
     page_add_each(out, json_object_get(application, "poison"),
                   "  kills workers, blocked: class {class}, path {path}\n");
-    print_refused(application, out);
+    print_rejected(application, out);
     if (out->len == before)
         out->len -= begin.len;
     else if (colours)
@@ -225,12 +226,13 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
     if (e != ERR_OK)
         return e;
     if (of_agent) {
-        page_add(out, page,
-                 "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
-                 "{uptime_s:t}\n"
-                 "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
-                 "count    = {processes:d}\n"
-                 "active   = {active_processes:d}\n");
+        page_add(
+            out, page,
+            "resumelb-agent {version}, pid {pid:d}, supervisor {supervisor_pid:d}, {phase}, up "
+            "{uptime_s:t}\n"
+            "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
+            "count    = {processes:d}\n"
+            "active   = {active_processes:d}\n");
         text_addf(out, "inactive = %" PRId64 "\n",
                   page_int(page, "processes") - page_int(page, "active_processes"));
         page_add(out, page, "waiting  = {waiting:d}\n");

@@ -104,12 +104,12 @@ static void trace_begin(struct trace_report *r, const struct trace_line *l, stru
 static void trace_end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
 {
     struct trace_url *u = a->url;
-    uint64_t app_us = elapsed_since(a->answered_us, a->called_us);
-    bool timed = a->called && a->answered;
+    uint64_t app_us = elapsed_since(a->responded_us, a->called_us);
+    bool timed = a->called && a->responded;
 
     ++r->finished;
     ++u->finished;
-    if (a->answered)
+    if (a->responded)
         ++u->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
     if (timed) {
         u->min_us = u->timed == 0 || app_us < u->min_us ? app_us : u->min_us;
@@ -143,9 +143,9 @@ static void take_note(struct trace_report *r, struct trace_request *a, const str
     name.len -= strlen("resumelb.");
     if (slice_is(name, "again")) {
         ++r->again;
-    } else if (slice_is(name, "refused")) {
-        ++a->url->refused;
-        ++r->refused;
+    } else if (slice_is(name, "rejected")) {
+        ++a->url->rejected;
+        ++r->rejected;
         remove_active(r, a);
         trace_destroy(a);
     } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
@@ -188,8 +188,8 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
         a->called_us = l->time_us;
     } else if (a != NULL && l->stage == 'A') {
         trace_enter(r, a, TRACE_OUTPUT);
-        a->answered = true;
-        a->answered_us = l->time_us;
+        a->responded = true;
+        a->responded_us = l->time_us;
         a->status = l->status;
     } else if (a != NULL && l->stage == 'E') {
         trace_end(r, a, m);
@@ -289,7 +289,7 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
     json_put_real(w, "impact_s", u->impact);
     json_put_int(w, "count", u->finished);
     json_put_int(w, "unfinished", u->unfinished);
-    json_put_int(w, "refused", u->refused);
+    json_put_int(w, "rejected", u->rejected);
     json_put_real(w, "min_s", trace_seconds(u->min_us));
     json_put_real(w, "median_s", trace_seconds(u->median_us));
     json_put_real(w, "mean_s", mean_seconds(u->sum_us, u->timed));
@@ -311,7 +311,7 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     json_put_int(&w, "requests", r->requests);
     json_put_int(&w, "finished", r->finished);
     json_put_int(&w, "unfinished_requests", r->unfinished_all);
-    json_put_int(&w, "refused", r->refused);
+    json_put_int(&w, "rejected", r->rejected);
     json_put_int(&w, "sent_again", r->again);
     json_put_int(&w, "left_out", r->left_out);
     json_put_int(&w, "restarts", r->restarts);
@@ -367,7 +367,7 @@ static const char minute_columns[] =
 
 static const char url_columns[] =
     ">impact={impact_s:%.1f}|>count={count:i}|>min={min_s:%.3f}|>median={median_s:%.3f}|"
-    ">mean={mean_s:%.3f}|>max={max_s:%.3f}|>unfinished={unfinished:i}|>refused={refused:i}|"
+    ">mean={mean_s:%.3f}|>max={max_s:%.3f}|>unfinished={unfinished:i}|>rejected={rejected:i}|"
     ">2xx={statuses.2xx:i}|>3xx={statuses.3xx:i}|>4xx={statuses.4xx:i}|>5xx={statuses.5xx:i}|"
     "URL={url:w}";
 
@@ -390,7 +390,7 @@ void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes
     page_add(out, page,
              "{records:d} records, {from:T} to {to:T}\n"
              "{requests:d} requests: {finished:d} finished, {unfinished_requests:d} unfinished, "
-             "{refused:d} rejected; {sent_again:d} sent again\n"
+             "{rejected:d} rejected; {sent_again:d} sent again\n"
              "{restarts:d} restarts, {upgrades:d} upgrades\n"
              "[{busiest.requests:?}busiest moment: {busiest.requests:d} requests in progress at "
              "{busiest.at:T}\n]");

@@ -87,7 +87,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
 /*
  * A player: one loop, so many clients, each with at most one connection and one request on it.
  *
- *   IDLE -- a request is due --> CONNECTING -> ASKED -- answer or error --> IDLE
+ *   IDLE -- a request is due --> CONNECTING -> ASKED -- response or error --> IDLE
  *
  * Closed loop: the next request is due when a client is free. Paced: at the times of the log. If no
  * client is free, a request waits, and its latency counts from when it was due, so that a slow
@@ -338,7 +338,7 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
                       struct playback_figures *out)
 {
     uint32_t *latencies = xmalloc((p->n + 1) * sizeof(latencies[0]));
-    size_t answered = 0, reported = 0;
+    size_t responded = 0, reported = 0;
     double loads = 0;
 
     *out = (struct playback_figures){.loads = -1};
@@ -351,17 +351,17 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
         out->errors += r->status == 0 || r->status >= FIRST_SERVER_ERROR;
         if (r->status == 0)
             continue;
-        latencies[answered++] = r->latency_us;
+        latencies[responded++] = r->latency_us;
         if (r->loads != PLAYBACK_NO_LOADS) {
             loads += r->loads;
             ++reported;
         }
     }
-    qsort(latencies, answered, sizeof(latencies[0]), compare_latency);
-    out->p50_ms = percentile_ms(latencies, answered, 50);
-    out->p90_ms = percentile_ms(latencies, answered, 90);
-    out->p99_ms = percentile_ms(latencies, answered, 99);
-    out->max_ms = percentile_ms(latencies, answered, 100);
+    qsort(latencies, responded, sizeof(latencies[0]), compare_latency);
+    out->p50_ms = percentile_ms(latencies, responded, 50);
+    out->p90_ms = percentile_ms(latencies, responded, 90);
+    out->p99_ms = percentile_ms(latencies, responded, 99);
+    out->max_ms = percentile_ms(latencies, responded, 100);
     if (reported != 0)
         out->loads = loads / (double)reported;
     free(latencies);
@@ -410,7 +410,7 @@ static void print_text(const struct playback *p, const struct class_counts *show
             without[s->records[k].error] += s->records[k].played;
         for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
             if (without[e] != 0)
-                text_addf(out, "  %zu without an answer: %s\n", without[e], err_text((enum err)e));
+                text_addf(out, "  %zu without a response: %s\n", without[e], err_text((enum err)e));
         }
     }
     if (p->interrupted)

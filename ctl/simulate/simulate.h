@@ -231,8 +231,8 @@ struct playback {
 };
 
 struct playback_figures {
-    size_t n, errors;                      /* an error: no answer, or a status of 500 or above */
-    double p50_ms, p90_ms, p99_ms, max_ms; /* of the answered requests */
+    size_t n, errors;                      /* an error: no response, or a status of 500 or above */
+    double p50_ms, p90_ms, p99_ms, max_ms; /* of the requests with a response */
     double loads;                          /* per request that reported it; < 0: none did */
 };
 /* Computes the metrics of the played requests of class CLS; UINT32_MAX: of all. */

@@ -87,7 +87,7 @@ static void print_tables(const struct simulate_runs *t, struct text *out)
 
     table_begin(&figures,
                 "policy|>loads/req|>req/s|>p50 ms|>p90 ms|>p99 ms|>busiest: requests|>work|"
-                ">in >1 cache %|>copies|>workers/class|>failed");
+                ">in >1 cache %|>caches/object|>workers/class|>failed");
     text_add(&titles, SLICE_LIT("policy"));
     for (size_t k = 0; k < first->nextras; ++k)
         text_addf(&titles, "|>%s", first->extras[k].title);

@@ -165,7 +165,7 @@ static int tree_export(struct tree_command *c)
 
 struct watched {
     struct tree_command *command;
-    struct timer reply_timer; /* until the first report */
+    struct timer response_timer; /* until the first report */
     const char *path;
     bool exists;
     char *problem;      /* as last reported: empty if none; NULL before the first report */
@@ -226,7 +226,7 @@ static void on_tree_ctl_changed(void *context, const struct tree_view *node)
     struct watched *w = context;
     const char *problem = node->problem != NULL ? node->problem : "";
 
-    timer_stop(&w->reply_timer);
+    timer_stop(&w->response_timer);
     if (w->problem == NULL || w->exists != node->exists)
         ctl_add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->exists = node->exists;
@@ -248,11 +248,11 @@ static void on_tree_ctl_changed(void *context, const struct tree_view *node)
     text_clear(&w->lines);
 }
 
-static void on_no_answer(struct timer *timer)
+static void on_no_response(struct timer *timer)
 {
-    struct watched *w = container_of(timer, struct watched, reply_timer);
+    struct watched *w = container_of(timer, struct watched, response_timer);
 
-    fprintf(stderr, "resumelbctl: no reply from %s yet; waiting\n", w->command->url);
+    fprintf(stderr, "resumelbctl: no response from %s yet; waiting\n", w->command->url);
 }
 
 /* Prints by itself, and runs until the process is ended. */
@@ -265,11 +265,11 @@ static int tree_watch_changes(struct tree_command *c)
                         .children = json_object()};
     struct tree_watch *watch = tree_watch(c->tree, w.path, on_tree_ctl_changed, &w);
 
-    timer_init(&w.reply_timer, on_no_answer);
-    timer_start(c->loop, &w.reply_timer, c->o.timeout_ms);
+    timer_init(&w.response_timer, on_no_response);
+    timer_start(c->loop, &w.response_timer, c->o.timeout_ms);
     loop_run(c->loop);
     tree_unwatch(watch);
-    timer_stop(&w.reply_timer);
+    timer_stop(&w.response_timer);
     json_decref(w.properties);
     json_decref(w.providers);
     json_decref(w.children);

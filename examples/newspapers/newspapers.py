@@ -160,7 +160,7 @@ class Newspapers:
     def __call__(self, environ, start_response):
         with self.lock:
             before = self.cache.loads, self.cache.hits
-            status, kind, body = self.answer(environ)
+            status, kind, body = self.respond(environ)
             loads, hits = self.cache.loads - before[0], self.cache.hits - before[1]
         body = body.replace('{cost}', pages.cost(os.getpid(), loads, hits)).encode()
         start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))),
@@ -169,7 +169,7 @@ class Newspapers:
                                 ('X-Database-Loads', str(loads)), ('X-Cache-Hits', str(hits))])
         return [b'' if environ['REQUEST_METHOD'] == 'HEAD' else body]
 
-    def answer(self, environ):
+    def respond(self, environ):
         """(status, content type, text)."""
         path = environ.get('PATH_INFO') or '/'
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):

@@ -62,9 +62,9 @@ def fetch(port, path, host=None, timeout=60):
 
 
 def zookeeper_serves(port):
-    """Whether a ZooKeeper server answers at PORT and has finished starting."""
+    """Whether a ZooKeeper server responds at PORT and has finished starting."""
     try:
-        # A server that has only just begun to listen may never answer: the caller retries instead of waiting.
+        # A server that has only just begun to listen may never respond: the caller retries instead of waiting.
         with socket.create_connection(('127.0.0.1', port), timeout=0.3) as s:
             s.sendall(b'srvr')
             return b'Mode: ' in s.makefile('rb').read()

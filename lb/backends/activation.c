@@ -164,7 +164,7 @@ void activation_check(struct timer *t)
             activation_give_up(ms, "overload-ended");
         } else if (a->woken_ms != 0 && now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
             ++a->active->failed_activations;
-            activation_give_up(ms, "refused");
+            activation_give_up(ms, "rejected");
         }
     } else if (some_will_be_ready(ms, now_ms)) {
         pool_overload_forget(ms->app->pool);

@@ -115,7 +115,7 @@ static void on_active_check_done(struct http_fetch *f, enum err e)
         break;
     case ERR_TIMEOUT:
     case ERR_CONNECT_TIMEOUT:
-        check_finish(c, "no answer in time", 0);
+        check_finish(c, "no response in time", 0);
         break;
     default:
         check_finish(c, err_text(e), 0);

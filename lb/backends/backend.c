@@ -63,23 +63,23 @@ static const struct addr *address_of(const struct backend *b)
     return b->standby.in_use ? &b->standby.addr : &b->addr;
 }
 
-/* Returns the incarnation of the instance. Each move to another address yields a new one. */
-static const char *incarnation_of(const struct backend *b, char room[INCARNATION_MAX + 16])
+/* Returns the identifier of B's instance. Each move to another address yields a new one. */
+static const char *instance_of(const struct backend *b, char room[INSTANCE_MAX + 16])
 {
     if (b->standby.moves == 0)
-        return b->incarnation;
-    snprintf(room, INCARNATION_MAX + 16, "%s~%u", b->incarnation, b->standby.moves);
+        return b->instance;
+    snprintf(room, INSTANCE_MAX + 16, "%s~%u", b->instance, b->standby.moves);
     return room;
 }
 
 /* ---- its instance ---- */
 
-static void make_instance(struct backend *b, const char *incarnation, unsigned concurrency)
+static void make_instance(struct backend *b, const char *instance, unsigned concurrency)
 {
     const struct worker_settings *c = config_of(b);
 
     ASSERT(b->worker == NULL);
-    b->worker = member_create(b->name, incarnation, version_of(b),
+    b->worker = member_create(b->name, instance, version_of(b),
                               &(struct member){.app = b->app,
                                                .addr = *address_of(b),
                                                .tls = b->peer,
@@ -94,9 +94,9 @@ static void make_instance(struct backend *b, const char *incarnation, unsigned c
 
 static void make_measured(struct backend *b)
 {
-    char room[INCARNATION_MAX + 16];
+    char room[INSTANCE_MAX + 16];
 
-    make_instance(b, incarnation_of(b, room), (unsigned)config_of(b)->concurrency);
+    make_instance(b, instance_of(b, room), (unsigned)config_of(b)->concurrency);
 }
 
 /* Releases W, which was the instance of B. */
@@ -115,7 +115,7 @@ static void retire_worker(const struct backend *b, struct worker *w, const char 
 
     log_info_folded(NULL, "worker-removed",
                     "application=%s worker=%s instance=%s reason=%s requests=%llu", b->app->name,
-                    b->name, worker_incarnation(w), why,
+                    b->name, worker_instance(w), why,
                     (unsigned long long)load_relaxed(&m->requests));
     backend_drop(b, w);
 }
@@ -146,7 +146,7 @@ void backend_join(struct backend *b)
     if (!backend_in_pool(b))
         log_info_folded(NULL, "worker-joined",
                         "application=%s worker=%s instance=%s state=%s skills=%zu", b->app->name,
-                        b->name, b->last.incarnation, resume_state_text(b->last.state),
+                        b->name, b->last.instance, resume_state_text(b->last.state),
                         b->last.skills.n);
     member_resume(member_of(b->worker), &b->last.skills, b->last.version, fingerprint);
     membership_sort(b);
@@ -174,7 +174,7 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
 {
     struct worker *before = NULL;
 
-    if (b->worker != NULL && strcmp(worker_incarnation(b->worker), line->incarnation) != 0) {
+    if (b->worker != NULL && strcmp(worker_instance(b->worker), line->instance) != 0) {
         before = b->worker;
         b->worker = NULL;
     }
@@ -187,7 +187,7 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
     else if (b->starting_ms == 0)
         b->starting_ms = loop_now_ms(b->app->lb->control);
     if (b->worker == NULL)
-        make_instance(b, line->incarnation, line->concurrency);
+        make_instance(b, line->instance, line->concurrency);
     struct member *m = member_of(b->worker);
     m->concurrency = line->concurrency;
     member_settings_changed(m);
@@ -201,7 +201,7 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
     if (before != NULL && backend_in_pool(b))
         pool_hand_over(b->app->pool, before, b->worker);
     if (before != NULL)
-        retire_worker(b, before, "another-incarnation");
+        retire_worker(b, before, "another-instance");
     if (leaves)
         pool_hand_over(b->app->pool, b->worker, NULL);
     if (line->state != RESUME_DRAINING)
@@ -372,16 +372,16 @@ static void on_backend_connected(void *context, struct http1_conn *c, enum err e
 {
     struct backend *b = context;
     struct standby *s = &b->standby;
-    bool answers = c != NULL;
+    bool responds = c != NULL;
 
     s->attempt = NULL;
     if (c != NULL)
         http1_close(c);
     if (list_linked(&s->leave.node))
         return;
-    if (s->in_use && !(answers && !s->check.record.failing))
+    if (s->in_use && !(responds && !s->check.record.failing))
         start_pause(b);
-    else if (s->in_use || (!answers && e != ERR_SYSTEM))
+    else if (s->in_use || (!responds && e != ERR_SYSTEM))
         standby_switch(b);
 }
 
@@ -483,7 +483,7 @@ uint64_t backend_failures(const struct backend *b)
 /* The reason why what is started must be restarted; NULL if it need not. */
 static const char *restart_reason(const struct backend *b)
 {
-    char room[INCARNATION_MAX + 16];
+    char room[INSTANCE_MAX + 16];
     char name[ADDR_TEXT_MAX];
     bool tls = wants_tls(b);
     const struct addr *standby = &b->standby.addr;
@@ -495,12 +495,12 @@ static const char *restart_reason(const struct backend *b)
         (tls && !tls_peer_is(b->peer, b->app->worker_tls.tls, server_name(b, name))))
         return "another-tls";
     if (b->streams)
-        return NULL; /* the stream itself reports incarnation and version */
+        return NULL; /* the stream itself reports instance and version */
     if (standby->len == 0 || configured.len == 0 ? standby->len != configured.len
                                                  : !addr_equal(standby, &configured))
         return "another-standby";
-    if (strcmp(worker_incarnation(b->worker), incarnation_of(b, room)) != 0)
-        return "another-incarnation";
+    if (strcmp(worker_instance(b->worker), instance_of(b, room)) != 0)
+        return "another-instance";
     return strcmp(member_of(b->worker)->version, version_of(b)) != 0 ? "another-version" : NULL;
 }
 

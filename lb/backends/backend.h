@@ -47,7 +47,7 @@ struct resume_feed {
     bool open;         /* a resume was received on the present stream */
     bool skipping;     /* the present line is over its limit: the rest of it is dropped */
     bool reconnecting; /* the stream broke: this is the one attempt at once */
-    bool settled; /* the worker has answered at all, or was found to be absent: for start_wait */
+    bool settled; /* the worker has responded at all, or was found to be absent: for start_wait */
     bool refused; /* the last attempt failed because the connection was refused */
     bool failing; /* already logged */
 };
@@ -60,7 +60,7 @@ struct resume_feed {
  *   at its own address   refused, ejected or unhealthy: to the standby, at once
  *                        reset: its own address is tried; refused: to the standby
  *   at the standby       its own address is tried at eject_time, doubling up to eject_time_max, and
- *                        whenever the standby fails; it answers (and its active checks pass): back
+ *                        whenever the standby fails; it responds (and its active checks pass): back
  */
 struct standby {
     struct addr addr; /* len 0: none */
@@ -82,7 +82,7 @@ struct backend {
     const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
     /* The number of its providers in the tree (spelt differently); properties of the last one. */
     unsigned registrations;
-    char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
+    char instance[INSTANCE_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
     char host[TLS_PEER_NAME_MAX + 1];
     /* The tree had it and does not have it now; membership.c's list of these. */

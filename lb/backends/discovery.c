@@ -19,7 +19,7 @@
 
 enum {
     /* Rejected providers that the status page shows. */
-    REFUSED_SHOWN_MAX = 100,
+    REJECTED_SHOWN_MAX = 100,
     /* Host names among providers: each is resolved at intervals, one after the other. */
     HOST_NAMES_MAX = 1000,
     /* From a change until the providers are given to the snapshot, which has a delay of its own. */
@@ -206,7 +206,7 @@ static void set_rejected(struct provider *p, const char *why)
     if (why != NULL && p->why != why)
         log_warn(NULL, "registration-rejected", "application=%s provider=%s reason=\"%s\"",
                  p->membership->app->name, log_cut(slice_of(p->name), escaped), why);
-    p->membership->providers.nrefused += (why != NULL) - (p->why != NULL);
+    p->membership->providers.nrejected += (why != NULL) - (p->why != NULL);
     p->why = why;
 }
 
@@ -221,7 +221,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
         .own = ms->app->lb->own,
         .nown = ms->app->lb->nown};
 
-    return provider_limits_refusal(&limits, a);
+    return provider_limits_rejection(&limits, a);
 }
 
 /* Registers the worker of P at A, unless that is rejected. */
@@ -248,9 +248,9 @@ static void discovery_place(struct provider *p, const struct addr *a)
     }
     struct backend *b = p->worker;
     copy_property(p->properties, "version", b->version, sizeof(b->version));
-    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
-    if (b->incarnation[0] == '\0')
-        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
+    copy_property(p->properties, "instance", b->instance, sizeof(b->instance));
+    if (b->instance[0] == '\0')
+        copy_property(p->properties, "pid", b->instance, sizeof(b->instance));
     membership_touch(b);
 }
 
@@ -398,8 +398,8 @@ static void store_backend(json_t *stored, const char *name, const struct backend
 
     if (b->version[0] != '\0')
         json_object_set_new(properties, "version", json_string(b->version));
-    if (b->incarnation[0] != '\0')
-        json_object_set_new(properties, "incarnation", json_string(b->incarnation));
+    if (b->instance[0] != '\0')
+        json_object_set_new(properties, "instance", json_string(b->instance));
     json_object_set_new(stored, name, properties);
 }
 
@@ -459,7 +459,7 @@ static void restore_late(struct timer *wait)
     log_warn(NULL, "registrations-from-snapshot",
              "application=%s providers=%zu age_s=%llu reason=\"%s\"", ms->app->name,
              ms->providers.n, (unsigned long long)snapshot_age_s(ms->snapshot),
-             "no reply from the tree");
+             "no response from the tree");
     membership_update(ms);
 }
 
@@ -544,7 +544,7 @@ static void put_rejected(const struct membership *ms, struct json_writer *w, con
     size_t shown = 0;
 
     json_open_array(w, name);
-    for (size_t i = 0; i < ms->providers.n && shown < REFUSED_SHOWN_MAX; ++i) {
+    for (size_t i = 0; i < ms->providers.n && shown < REJECTED_SHOWN_MAX; ++i) {
         const struct provider *p = ms->providers.items[i];
         char escaped[LOG_CUT_ROOM];
 
@@ -570,8 +570,8 @@ void providers_describe(const struct membership *ms, struct json_writer *w)
         json_put_text(w, "providers_problem", slice_of(ms->providers.problem));
     else
         json_put_null(w, "providers_problem");
-    put_rejected(ms, w, "refused_providers", false);
-    put_rejected(ms, w, "provider_refusals", true);
+    put_rejected(ms, w, "rejected_providers", false);
+    put_rejected(ms, w, "provider_rejections", true);
     json_open_array(w, "held_workers");
     list_for_each_entry (b, &ms->missing.held, missing)
         json_put_text(w, NULL, slice_of(b->name));

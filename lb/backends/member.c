@@ -69,7 +69,7 @@ static void on_report(struct loop_message *msg)
     worker_unref(m->worker);
 }
 
-struct worker *member_create(const char *name, const char *incarnation, const char *version,
+struct worker *member_create(const char *name, const char *instance, const char *version,
                              const struct member *from)
 {
     const struct app_settings *s = &from->app->settings->s;
@@ -83,7 +83,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
     m->report.run = on_report;
     apply_limits(m, s);
     snprintf(m->version, sizeof(m->version), "%s", version);
-    m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(incarnation),
+    m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(instance),
                                    connections_of(m, s), &cs);
     if (!m->has_feed) {
         struct meter_settings ms = member_meter_settings(s);
@@ -91,7 +91,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
         m->meter = meter_create(&ms);
     }
     m->worker = worker_create(&(struct worker_options){.name = slice_of(name),
-                                                       .incarnation = slice_of(incarnation),
+                                                       .instance = slice_of(instance),
                                                        .concurrency = m->concurrency,
                                                        .context = m,
                                                        .context_release = member_release});
@@ -207,11 +207,11 @@ void member_settings_changed(struct member *m)
  * ---- ejection ----
  *
  * Passive ejection: a worker that fails several requests in a row receives no requests until it
- * passes a probe (ejection_rule.h): it accepts a connection, passes a health check, or answers a
- * client's GET. If no GET arrives, or it is not probed, its ejection ends after its time. Ejection
- * fails open: the only available worker is not ejected, and a request that finds only ejected
- * workers ends all ejections. Ejections are started by data loops and ended by the control loop,
- * except by a probe.
+ * passes a probe (ejection_rule.h): it accepts a connection, passes a health check, or responds to
+ * a client's GET. If no GET arrives, or it is not probed, its ejection ends after its time.
+ * Ejection fails open: the only available worker is not ejected, and a request that finds only
+ * ejected workers ends all ejections. Ejections are started by data loops and ended by the control
+ * loop, except by a probe.
  *
  *   data loop   failure -> fail_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again

@@ -110,11 +110,11 @@ static inline bool member_may_return(const struct member *m)
 /*
  * Creates a worker with its member, not in the pool yet, and returns a reference to the worker.
  *   name     canonical address
- *   version  "": unknown, as INCARNATION
+ *   version  "": unknown, as INSTANCE
  *   from     app, addr, tls (a reference is acquired), has_feed, has_standby and limits; the rest
  *            is zero
  */
-struct worker *member_create(const char *name, const char *incarnation, const char *version,
+struct worker *member_create(const char *name, const char *instance, const char *version,
                              const struct member *from);
 /* backend.c: the address of M has failed. CERTAIN: the worker cannot be reached there. */
 void member_report(struct member *m, bool certain);
@@ -141,18 +141,18 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
  */
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
                    bool failed);
-/* It did not answer: may eject it for a while. */
+/* It did not respond: may eject it for a while. */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
 /* Resets its failure record. */
 void member_clear_failures(struct member *m) cold_;
 /* It has begun a response, so it lives. */
-static inline void member_answered(struct member *m)
+static inline void member_responded(struct member *m)
 {
     if (atomic_load_explicit(&m->has_failures, memory_order_relaxed))
         member_clear_failures(m);
 }
 
-/* An idle connection of M was closed before a request on it was answered. Any loop; no lock. */
+/* An idle connection of M was closed before a request on it got a response. Any loop; no lock. */
 static inline void member_idle_closed(struct member *m, uint64_t now_ms)
 {
     atomic_store_explicit(&m->restricted_until_ms, now_ms + MEMBER_RESTRICTED_MS,
@@ -161,7 +161,7 @@ static inline void member_idle_closed(struct member *m, uint64_t now_ms)
     atomic_store_explicit(&m->opened_new, 0, memory_order_relaxed);
 }
 
-/* A request on an idle connection of M was answered. Any loop; no lock. */
+/* A request on an idle connection of M got a response. Any loop; no lock. */
 static inline void member_idle_reused(struct member *m)
 {
     /* It is set already in most cases: do not write to a cache line that other threads read. */

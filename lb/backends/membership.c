@@ -531,7 +531,7 @@ bool membership_figures(const struct membership *ms, struct membership_figures *
 {
     *out = (struct membership_figures){.registered = ms->nentries > 0,
                                        .providers = ms->providers.nregistered,
-                                       .refused = ms->providers.nrefused,
+                                       .rejected = ms->providers.nrejected,
                                        .held = list_length(&ms->missing.held),
                                        .remembered = ms->providers.restored};
     if (ms->app->tree == NULL)
@@ -555,7 +555,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     tree_status_describe(&f.tree, w);
     json_put_int(w, "providers", (int64_t)f.providers);
     json_put_int(w, "balancers", ms->balancers.n > 1 ? (int64_t)ms->balancers.n : 1);
-    json_put_int(w, "refused", (int64_t)f.refused);
+    json_put_int(w, "rejected", (int64_t)f.rejected);
     json_put_int(w, "held", (int64_t)f.held);
     json_put_bool(w, "remembered", f.remembered);
     if (f.remembered)

@@ -27,7 +27,7 @@ void membership_stop(struct application *a);
 void membership_reload(struct membership *ms, struct application_config *config);
 /* discovery.c: the rules for registrations have changed: provider_networks, or lb->own. */
 void membership_recheck_providers(struct membership *ms);
-/* Whether all workers known at start have answered, or were found to be absent. */
+/* Whether all workers known at start have responded, or were found to be absent. */
 bool membership_settled(const struct membership *ms);
 /* Registers this process in the tree (if any) as N NAMES, with its admin address (or NULL). */
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
@@ -57,9 +57,9 @@ struct membership_figures {
     struct tree_status tree;
     bool registered;  /* all own entries exist in the tree */
     size_t providers; /* registered workers, of this application */
-    size_t refused;   /* providers */
+    size_t rejected;  /* providers */
     size_t held;      /* workers retained although their registration ended, with many others */
-    bool remembered;  /* providers are from a previous run: no reply from the tree */
+    bool remembered;  /* providers are from a previous run: no response from the tree */
 };
 /* False: the application has no tree. */
 bool membership_figures(const struct membership *ms, struct membership_figures *out);

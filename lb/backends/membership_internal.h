@@ -42,7 +42,7 @@ struct providers {
     struct tree_watch *watch;
     struct provider **items; /* by name */
     size_t n;
-    size_t nhosts, nrefused;
+    size_t nhosts, nrejected;
     size_t nregistered; /* backends with a provider */
     char *problem;      /* of the last reading; NULL: none */
     bool received;      /* from the tree */
@@ -122,7 +122,7 @@ void membership_find_again(struct backend *b);
 
 /* Exchanges the list with *WORKERS, which the caller has to free, and resolves its names. */
 void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
-/* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
+/* Watches the workers of MS->path; WAIT_MS: how long the tree may take to respond. */
 void providers_start(struct membership *ms, uint64_t wait_ms);
 /* Stops watching, and drops all providers. */
 void providers_stop(struct membership *ms);

@@ -65,7 +65,7 @@ static void feed_fail(struct backend *b, const char *why)
 
 /* ---- lines ---- */
 
-static void refuse_line(struct backend *b, const char *why)
+static void reject_line(struct backend *b, const char *why)
 {
     stat_add(application_control_stats(b->app), APP_STAT_feed_bad_lines, 1);
     log_warn(NULL, "resume-rejected", "application=%s worker=%s reason=\"%s\"", b->app->name,
@@ -86,7 +86,7 @@ static void take_line(struct backend *b, struct slice bytes)
         return;
     if (home_line_is(bytes)) {
         if (home_line_parse(bytes, &homes, why) != ERR_OK) {
-            refuse_line(b, why);
+            reject_line(b, why);
             return;
         }
         stat_add(application_control_stats(b->app), APP_STAT_feed_lines, 1);
@@ -100,9 +100,9 @@ static void take_line(struct backend *b, struct slice bytes)
     if (e == ERR_NOT_FOUND)
         return;
     if (e != ERR_OK) {
-        refuse_line(b, why);
+        reject_line(b, why);
     } else if (line.end == RESUME_END_UPGRADE && f->open) {
-        /* Another agent has the address, and the same incarnation behind it. */
+        /* Another agent has the address, and the same instance behind it. */
         reconnect_now(b);
     } else if (line.end != RESUME_END_NONE) {
         log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", b->app->name,
@@ -114,7 +114,7 @@ static void take_line(struct backend *b, struct slice bytes)
             stat_add(application_control_stats(b->app), APP_STAT_feeds_open, 1);
             log_info_folded(NULL, "resume-stream-opened",
                             "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
-                            line.incarnation, resume_state_text(line.state));
+                            line.instance, resume_state_text(line.state));
         }
         f->open = f->settled = true;
         f->reconnecting = f->failing = false;
@@ -151,7 +151,7 @@ static void on_feed_body(struct http_fetch *fetch, struct slice bytes)
         struct slice part = {bytes.p, end != NULL ? (size_t)(end - bytes.p) : bytes.len};
 
         if (!f->skipping && f->line.len + part.len > RESUME_LINE_MAX) {
-            refuse_line(b, "line over its limit");
+            reject_line(b, "line over its limit");
             f->skipping = true;
             text_clear(&f->line);
         }

@@ -115,7 +115,7 @@ static bool self_measure_load(const struct member *m, const char *path, struct r
 
 static void write_file(struct member *m)
 {
-    const char *incarnation = worker_incarnation(m->worker);
+    const char *instance = worker_instance(m->worker);
     struct resume_line line = {.state = RESUME_READY, .concurrency = 1};
     struct text bytes = {0};
 
@@ -126,8 +126,7 @@ static void write_file(struct member *m)
     latch_unlock(&m->meter_lock);
     if (line.generation == m->measured.written)
         return;
-    snprintf(line.incarnation, sizeof(line.incarnation), "%s",
-             incarnation[0] != '\0' ? incarnation : "-");
+    snprintf(line.instance, sizeof(line.instance), "%s", instance[0] != '\0' ? instance : "-");
     snprintf(line.application, sizeof(line.application), "%s", m->app->name);
     snprintf(line.version, sizeof(line.version), "%s", m->version);
     snprintf(line.fingerprint, sizeof(line.fingerprint), "%s", fingerprint_of(m));

@@ -168,7 +168,7 @@ void application_attach(struct application *a, struct loop *const *loops, unsign
         al->settings = app_snapshot_ref(a->settings);
         al->stats = stats_cell(a->stats, i);
         list_init(&al->exchanges);
-        refused_queue_init(&al->refused, loops[i], &a->nrefused);
+        rejected_queue_init(&al->rejected, loops[i], &a->nrejected);
     }
 }
 
@@ -213,7 +213,7 @@ static void set_counters(struct application_loop *al)
     size_t n = limit_servers(&s->pool_counter_servers, servers);
 
     pool_counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                     s->pool_counter_answer_timeout_ms);
+                                     s->pool_counter_response_timeout_ms);
     pool_counter_client_set_servers(al->counters, servers, n);
 }
 
@@ -344,8 +344,9 @@ void application_count_settings(struct application *a, const struct live_setting
     struct stats_cell *cell = application_control_stats(a);
 
     stat_add(cell, APP_STAT_settings_changes, (int64_t)(now->changes - reported->changes));
-    stat_add(cell, APP_STAT_settings_refused, (int64_t)(now->refusals - reported->refusals));
-    stat_add(cell, APP_STAT_refused_settings, (int64_t)now->refused - (int64_t)reported->refused);
+    stat_add(cell, APP_STAT_settings_rejected, (int64_t)(now->rejections - reported->rejections));
+    stat_add(cell, APP_STAT_rejected_settings,
+             (int64_t)now->rejected - (int64_t)reported->rejected);
     stat_add(cell, APP_STAT_settings_held, (int64_t)now->held - (int64_t)reported->held);
     *reported = *now;
 }

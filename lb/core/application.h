@@ -74,7 +74,7 @@ struct application_loop {
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
-    struct refused_queue refused;
+    struct rejected_queue rejected;
     struct pool_counter_client *counters; /* to pool counter daemons; NULL: none was needed yet */
 };
 
@@ -110,7 +110,7 @@ struct application {
     struct list ejections;      /* effective ones; member.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
     _Atomic size_t noffered;    /* ejected workers that the next GET probes (member.c) */
-    _Atomic size_t nrefused;    /* in the queues of all loops (route_wait.h) */
+    _Atomic size_t nrejected;   /* in the queues of all loops (route_wait.h) */
     struct retry_budget retry_budget;
     struct poison *poison;                           /* its own lock */
     struct pool_counter_health *pool_counter_health; /* its own lock: of the pool counter daemons */

@@ -26,7 +26,7 @@ struct http_balance;
 struct lb_parts;
 struct worker_thread;
 struct observer;
-struct shared_answers;
+struct shared_responses;
 struct self_measure;
 struct traffic;
 
@@ -68,7 +68,7 @@ struct lb {
     struct self_measure *self_measure;          /* has its own lock */
     struct data_loops *data_loops;              /* the threads of `loops` */
     struct observer *observer;                  /* control thread only */
-    struct shared_answers *answers;             /* control thread only */
+    struct shared_responses *responses;         /* control thread only */
     struct worker_thread *resolver;             /* of names; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;

@@ -181,7 +181,7 @@ static void limit_destroy(struct live_limit *r, bool forget)
         snapshot_delete(r->owner->snapshot, r->part);
     live_settings_destroy(r->engine);
     none.changes = r->reported.changes;
-    none.refusals = r->reported.refusals;
+    none.rejections = r->reported.rejections;
     application_count_settings(r->owner->app, &none, &r->reported);
     text_fini(&r->page);
     free(r->path);
@@ -710,7 +710,7 @@ void limit_status_describe(const struct application *a, struct json_writer *w)
         json_open_object(w, NULL);
         json_put_text(w, "name", daemons[i].name);
         json_put_text(w, "address", slice_of(addr_format(&daemons[i].addr, address)));
-        json_put_bool(w, "resting", daemons[i].now.resting);
+        json_put_bool(w, "suspended", daemons[i].now.suspended);
         json_put_int(w, "connections", (int64_t)daemons[i].now.connections);
         json_put_int(w, "idle", (int64_t)daemons[i].now.idle);
         json_close_object(w);

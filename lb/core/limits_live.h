@@ -31,7 +31,7 @@ void limits_live_destroy(struct limits_live *l);
 /*
  * Follow the tree T from now on, and store its values in M; both must be valid until
  * limits_live_stop.
- *   wait_ms  how long the tree may take to answer; then the values of M become effective
+ *   wait_ms  how long the tree may take to respond; then the values of M become effective
  */
 void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms);
 /* Harmless when not started. */

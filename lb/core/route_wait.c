@@ -53,23 +53,23 @@ void route_wait_wake_all_(struct list *released)
 
 enum {
     /*
-     * Time between two retries while no request is answered. A waiting request loses half of it on
-     * average when a worker has room again without reporting it.
+     * Time between two retries while no request gets a response. A waiting request loses half of it
+     * on average when a worker has room again without reporting it.
      */
     TICK_MS = 20,
-    /* Per answered request: two, so that a queue that moves again doubles its rate each time. */
-    TURNS_PER_ANSWER = 2,
-    /* Answers that come while a tick is due add up to no more than this. */
+    /* Per response: two, so that a queue that moves again doubles its rate each time. */
+    TURNS_PER_RESPONSE = 2,
+    /* Responses that come while a tick is due add up to no more than this. */
     TURNS_MAX = 64,
 };
 
-static void start_tick(struct refused_queue *line)
+static void start_tick(struct rejected_queue *line)
 {
     if (!list_empty(&line->waiting) && !timer_running(&line->tick))
         timer_start(line->loop, &line->tick, TICK_MS);
 }
 
-static void take_out(struct refused_queue *line, struct refused_wait *w)
+static void take_out(struct rejected_queue *line, struct rejected_wait *w)
 {
     list_remove(&w->node);
     w->in_line = false;
@@ -78,7 +78,7 @@ static void take_out(struct refused_queue *line, struct refused_wait *w)
 
 static void on_route_wait_tick(struct timer *t)
 {
-    struct refused_queue *line = container_of(t, struct refused_queue, tick);
+    struct rejected_queue *line = container_of(t, struct rejected_queue, tick);
     unsigned turns = line->turns != 0 ? line->turns : 1;
     struct list going;
 
@@ -86,20 +86,20 @@ static void on_route_wait_tick(struct timer *t)
     list_init(&going);
     /* All leave first: one that comes back at once has not had a second turn then. */
     for (; turns != 0 && !list_empty(&line->waiting); --turns) {
-        struct refused_wait *w = list_entry(line->waiting.next, struct refused_wait, node);
+        struct rejected_wait *w = list_entry(line->waiting.next, struct rejected_wait, node);
 
         take_out(line, w);
         list_push_back(&going, &w->node);
     }
     for (struct list *node; (node = list_pop_front(&going)) != NULL;) {
-        struct refused_wait *w = list_entry(node, struct refused_wait, node);
+        struct rejected_wait *w = list_entry(node, struct rejected_wait, node);
 
         w->go_on(w);
     }
     start_tick(line);
 }
 
-void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size_t *all)
+void rejected_queue_init(struct rejected_queue *line, struct loop *l, _Atomic size_t *all)
 {
     line->loop = l;
     line->turns = 0;
@@ -108,7 +108,8 @@ void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size
     timer_init(&line->tick, on_route_wait_tick);
 }
 
-bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size_t max, bool again)
+bool rejected_queue_join(struct rejected_queue *line, struct rejected_wait *w, size_t max,
+                         bool again)
 {
     if (!again && atomic_load_explicit(line->all, memory_order_relaxed) >= max)
         return false;
@@ -122,7 +123,7 @@ bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size
     return true;
 }
 
-void refused_queue_leave(struct refused_queue *line, struct refused_wait *w)
+void rejected_queue_leave(struct rejected_queue *line, struct rejected_wait *w)
 {
     if (!w->in_line) {
         list_remove(&w->node);
@@ -133,11 +134,11 @@ void refused_queue_leave(struct refused_queue *line, struct refused_wait *w)
         timer_stop(&line->tick);
 }
 
-void refused_queue_served(struct refused_queue *line)
+void rejected_queue_served(struct rejected_queue *line)
 {
     if (list_empty(&line->waiting))
         return;
     if (line->turns < TURNS_MAX)
-        line->turns += TURNS_PER_ANSWER;
+        line->turns += TURNS_PER_RESPONSE;
     timer_start(line->loop, &line->tick, 0);
 }

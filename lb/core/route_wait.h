@@ -9,9 +9,9 @@
  *
  * Those that every worker rejected are in a bounded queue, and retried instead of failed, as the
  * workers' queues get shorter and processes that died are replaced. One queue for each data loop
- * and application, in order of arrival. Each answered request allows two retries, and each tick
+ * and application, in order of arrival. Each response allows two retries, and each tick
  * one. So a queue of any length costs overloaded workers only a few requests a second, and it
- * empties as fast as they serve once they accept requests again. A struct refused_wait is embedded
+ * empties as fast as they serve once they accept requests again. A struct rejected_wait is embedded
  * in an exchange, which owns it.
  */
 #ifndef RLB_LB_CORE_ROUTE_WAIT_H
@@ -45,14 +45,14 @@ static inline void route_wait_wake(struct list *released)
 
 /* ---- requests that every worker rejected ---- */
 
-struct refused_wait {
+struct rejected_wait {
     struct list node;
     bool in_line; /* counted; else NODE is in the list of released ones, or in no list */
     /* On the loop, never inside a call of this module: try again; it has left the queue. */
-    void (*go_on)(struct refused_wait *w);
+    void (*go_on)(struct rejected_wait *w);
 };
 
-struct refused_queue {
+struct rejected_queue {
     struct loop *loop;
     struct list waiting;
     struct timer tick;
@@ -60,13 +60,14 @@ struct refused_queue {
     _Atomic size_t *all; /* how many wait in the queues of all loops */
 };
 
-void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size_t *all);
+void rejected_queue_init(struct rejected_queue *line, struct loop *l, _Atomic size_t *all);
 
 /* AGAIN: W goes to the front, and MAX does not apply. False: MAX already wait, on all loops. */
-bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size_t max, bool again);
+bool rejected_queue_join(struct rejected_queue *line, struct rejected_wait *w, size_t max,
+                         bool again);
 /* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
-void refused_queue_leave(struct refused_queue *line, struct refused_wait *w);
-/* A worker has answered a request. */
-void refused_queue_served(struct refused_queue *line);
+void rejected_queue_leave(struct rejected_queue *line, struct rejected_wait *w);
+/* A worker has responded to a request. */
+void rejected_queue_served(struct rejected_queue *line);
 
 #endif

@@ -15,7 +15,7 @@ struct traffic;
 enum traffic_flag {
     TRAFFIC_SKILLED = 1,  /* went to a worker that is known to be good at the class */
     TRAFFIC_OVERFLOW = 2, /* went to another worker, although there are such */
-    TRAFFIC_FAILED = 4,   /* 5xx, or no whole answer */
+    TRAFFIC_FAILED = 4,   /* 5xx, or no whole response */
     TRAFFIC_LIMITED = 8,  /* ended at, or waited for, a limit or a rate */
     TRAFFIC_WAITED = 16,  /* for a worker */
 };

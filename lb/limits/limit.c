@@ -76,8 +76,8 @@ bool limit_compile(const char *name, const struct limit_settings *s, struct limi
     if (match == NULL)
         return false;
     *out = (struct limit){.name = xstrdup(name), .match = match};
-    out->stores = s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
-                  s->on_timeout == LIMIT_ANSWER_STALE || s->on_busy == LIMIT_BUSY_STALE;
+    out->stores = s->mode == LIMIT_ANY || s->on_full == LIMIT_RESPONSE_STALE ||
+                  s->on_timeout == LIMIT_RESPONSE_STALE || s->on_busy == LIMIT_BUSY_STALE;
     limit_settings_copy(s, &out->s);
     return true;
 }

@@ -34,9 +34,9 @@ enum {
 
 /* Results of a counter. One cell for all loops, as counting is done under the mutex. */
 struct limit_figures {
-    _Atomic uint64_t coalesced, stale;              /* stored responses served */
-    _Atomic uint64_t refused_full, refused_timeout; /* responses of the load balancer */
-    _Atomic uint64_t refused_connections;           /* responses of the load balancer */
+    _Atomic uint64_t coalesced, stale;                /* stored responses served */
+    _Atomic uint64_t rejected_full, rejected_timeout; /* responses of the load balancer */
+    _Atomic uint64_t rejected_connections;            /* responses of the load balancer */
     _Atomic uint64_t shadow_full, shadow_busy; /* would have been rejected, or would have waited */
     _Atomic uint64_t unreachable_open, unreachable_closed;
     _Atomic uint64_t abandoned;                   /* the client closed while the request waited */

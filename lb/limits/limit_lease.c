@@ -236,7 +236,7 @@ static void on_lease_timeout(struct timer *t)
         c->on_result(c, COUNTER_TIMEOUT);
 }
 
-static void on_answered(struct pool_counter_call *call, enum counter_result r)
+static void on_responded(struct pool_counter_call *call, enum counter_result r)
 {
     struct limit_lease *c = container_of(call, struct limit_lease, call);
     struct limit_figures *f = &c->counter->figures;
@@ -289,7 +289,7 @@ struct limit_lease *limit_lease_create(const struct limit *limit, struct slice k
     memcpy(c->room, key.p, key.len);
     c->key = (struct slice){c->room, key.len};
     c->message.run = on_lease_message;
-    c->call.answered = on_answered;
+    c->call.responded = on_responded;
     c->call.lost = on_lost;
     timer_init(&c->timer, on_lease_timeout);
     return c;

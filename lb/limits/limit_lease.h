@@ -54,7 +54,7 @@ struct limit_lease *limit_lease_create(const struct limit *limit, struct slice k
 
 /*
  * Requests the lease. WAIT: C may wait, up to the limit's timeout since its first request;
- * otherwise the result is TIMEOUT if it would have to (of a daemon: with its reply). A shadow
+ * otherwise the result is TIMEOUT if it would have to (of a daemon: with its response). A shadow
  * limit's lease becomes LOCKED whatever the limits are, or UNREACHABLE.
  */
 enum counter_result limit_lease_acquire(struct limit_lease *c, bool wait);

@@ -51,9 +51,9 @@ uint64_t rate_counter_take(struct rate_counter *c, uint64_t key, uint64_t now_ns
 void rate_counter_view(struct rate_counter *c, struct rate_view *out)
 {
     *out = (struct rate_view){.passed = atomic_load_explicit(&c->passed, memory_order_relaxed),
-                              .refused = atomic_load_explicit(&c->refused, memory_order_relaxed),
-                              .shadow_refused =
-                                  atomic_load_explicit(&c->shadow_refused, memory_order_relaxed)};
+                              .rejected = atomic_load_explicit(&c->rejected, memory_order_relaxed),
+                              .shadow_rejected =
+                                  atomic_load_explicit(&c->shadow_rejected, memory_order_relaxed)};
     for (unsigned i = 0; i < c->nshards; ++i) {
         struct rate_shard *s = &c->shards[i];
 

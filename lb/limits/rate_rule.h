@@ -30,11 +30,11 @@ struct rate_counter {
     size_t max_keys;
     unsigned nshards;
     struct rate_shard shards[RATE_SHARDS];
-    _Atomic uint64_t passed, refused, shadow_refused;
+    _Atomic uint64_t passed, rejected, shadow_rejected;
 };
 
 struct rate_view {
-    uint64_t passed, refused, shadow_refused, keys, evicted;
+    uint64_t passed, rejected, shadow_rejected, keys, evicted;
 };
 
 struct rate_counter *rate_counter_create(size_t max_keys);

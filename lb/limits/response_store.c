@@ -129,7 +129,7 @@ struct http1_body *stored_take_body(struct stored_response *c)
     return http1_body_borrow(stored_body(c), release_hold, stored_get(c));
 }
 
-/* ---- answering ---- */
+/* ---- responding ---- */
 
 /*
  * Cache-Status is a list to which each cache on the way adds itself at the end (RFC 9211 2), so
@@ -207,8 +207,9 @@ void stored_maker_destroy(struct stored_maker *m)
 }
 
 /*
- * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer,
- * and those of proxy authentication are for the original requester only (RFC 9111 section 3.1).
+ * Fields that are end-to-end and valid for other requests as well. Age is computed for each
+ * response, and those of proxy authentication are for the original requester only (RFC 9111
+ * section 3.1).
  */
 static bool is_stored(const struct message_field *h)
 {
@@ -633,7 +634,7 @@ void response_store_put(struct response_store *s, const struct response_store_ur
     if (*stored == NULL)
         ++s->stats.stored;
     else
-        ++s->stats.refused;
+        ++s->stats.rejected;
     unlock_and_free(s);
     stored_put(*stored);
     *stored = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stored responses of one application, by URL and by the fields in Vary: the latest of each.
- * This is not a cache: a request is answered with a stored response in two cases only (struct
+ * This is not a cache: a request gets a response with a stored response in two cases only (struct
  * response_store_need).
  *
  *   shared  it has waited while another request for the same did the work: only one that was put
@@ -74,10 +74,10 @@ struct slice stored_body(const struct stored_response *c);
 uint64_t stored_age_s(const struct stored_response *c, uint64_t now_us);
 /* Returns the memory for which the stored response is charged. */
 size_t stored_bytes(const struct stored_response *c);
-/* Returns the body for http_reply_send() without copying it; it holds a reference to C. */
+/* Returns the body for http_response_send() without copying it; it holds a reference to C. */
 struct http1_body *stored_take_body(struct stored_response *c) returns_nonnull_;
 
-/* ---- answering a request with one ---- */
+/* ---- responding to a request with one ---- */
 
 enum stored_use {
     STORED_COALESCED, /* another request did the work */
@@ -94,9 +94,9 @@ struct stored_rendering {
 };
 
 /*
- * The answer of C: its fields, an Age (RFC 9111 5.1) and a Cache-Status (RFC 9211) behind those of
- * others.
- *   detail  why a stale one, a token of at most STORED_DETAIL_MAX bytes that begins with a letter
+ * The response of C: its fields, an Age (RFC 9111 5.1) and a Cache-Status (RFC 9211) behind those
+ * of others. detail  why a stale one, a token of at most STORED_DETAIL_MAX bytes that begins with a
+ * letter
  */
 void stored_render(const struct stored_response *c, enum stored_use use, struct slice detail,
                    uint64_t now_us, struct stored_rendering *out);
@@ -156,7 +156,7 @@ struct response_store_url {
 
 struct response_store_stats {
     size_t responses, bytes;
-    uint64_t stored, refused; /* calls of response_store_put() */
+    uint64_t stored, rejected; /* calls of response_store_put() */
     uint64_t evictions, expired,
         invalidated; /* stored responses removed for room, by age, and by RFC 9111 section 4.4 */
     uint64_t hits_coalesced, hits_stale;

@@ -22,7 +22,7 @@ struct lb_parts {
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
     uint64_t listen_by_ms; /* monotonic; the end of start_wait */
-    /* STARTING: the next check whether all workers have answered; DRAINING: the next deadline. */
+    /* STARTING: the next check whether all workers have responded; DRAINING: the next deadline. */
     struct timer timer;
     _Atomic unsigned draining;   /* loops that have not finished yet */
     struct loop_message drained; /* DRAINING has become 0 */

@@ -154,7 +154,7 @@ static void open_on(struct lb_loop *ll, void *context)
         struct listen_config *c = l->config;
         struct http_listen_options o = {.ssl = c->tls != NULL ? tls_listener_context(c->tls) : NULL,
                                         .http2 = c->http2,
-                                        .answers_plain = true,
+                                        .responds_plain = true,
                                         .defer_accept = c->defer_accept,
                                         .number = (unsigned)i,
                                         .tag = c->redirect_https != 0 ? &c->redirect_https : NULL,

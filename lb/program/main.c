@@ -3,7 +3,7 @@
  * resumelb: command line, start, signals.
  *
  *   start    state directory, applications -> data loops -> connection pools -> fronts
- *            -> memberships -> all known workers have answered, or start_wait is over
+ *            -> memberships -> all known workers have responded, or start_wait is over
  *            -> listeners, admin bound -> (permitted by the old process of an upgrade)
  *            -> accepting: READY
  *   stop     lb_stop.c
@@ -29,7 +29,7 @@
 #include "lb/status/status.h"
 
 enum {
-    /* While starting: interval of the check whether all workers have answered. */
+    /* While starting: interval of the check whether all workers have responded. */
     START_CHECK_MS = 5,
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
@@ -80,7 +80,7 @@ static void lb_serve(struct lb *lb)
     }
     if (p->admin != NULL)
         status_add(lb, p->admin);
-    /* Until this process serves, the previous one answers requests to the admin socket. */
+    /* Until this process serves, the previous one responds to requests to the admin socket. */
     admin_hold(p->admin, true);
     if (!inherited_take_over(p->inherited) || !listeners_open(p->listeners, lb)) {
         fail_start(lb);
@@ -192,7 +192,7 @@ static bool are_resumes_written(void *context)
 }
 
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = lb_reject, .pass = lb_pass, .written = are_resumes_written, .drain = lb_hand_over};
+    .reject = lb_reject, .pass = lb_pass, .written = are_resumes_written, .drain = lb_hand_over};
 
 /* ---- signals ---- */
 
@@ -321,7 +321,7 @@ static void make_applications(struct lb *lb)
         application_attach(lb->applications[i], loops, lb->nloops);
     lb->napplications = c->napplications;
     lb->observer = observer_create(lb);
-    lb->answers = shared_answers_create();
+    lb->responses = shared_responses_create();
 }
 
 static struct lb *lb_create(struct configuration *config, const struct daemon_line *line)
@@ -359,7 +359,7 @@ static void lb_destroy(struct lb *lb)
     daemon_signals_stop(p->signals);
     inherited_destroy(p->inherited);
     upgrade_fini(&p->upgrade);
-    /* A name server that does not answer does not delay the end. */
+    /* A name server that does not respond does not delay the end. */
     (void)!worker_thread_destroy(lb->resolver, 0);
     admin_destroy(p->admin);
     if (lb->control != NULL) {
@@ -367,7 +367,7 @@ static void lb_destroy(struct lb *lb)
         loop_settle(lb->control);
     }
     observer_destroy(lb->observer);
-    shared_answers_destroy(lb->answers);
+    shared_responses_destroy(lb->responses);
     for (unsigned i = 0; lb->loops != NULL && i < lb->nloops; ++i)
         traffic_destroy(lb->loops[i].traffic);
     access_log_destroy(lb->access_log);

@@ -89,12 +89,12 @@ static void account_count(const struct exchange *x, uint64_t total_us)
     exchange_count(&x->al->outcomes[x->outcome]);
 }
 
-void account_rejected(void *front, const struct http_refusal *r)
+void account_rejected(void *front, const struct http_rejection *r)
 {
     const struct lb_loop *home = ((const struct front *)front)->home;
     char client[ADDR_TEXT_MAX];
 
-    exchange_count(&home->lb->unrouted[OUTCOME_REFUSED]);
+    exchange_count(&home->lb->unrouted[OUTCOME_REJECTED]);
     if (home->lb->access_log == NULL ||
         !access_log_wants(home->lb->access_log, home->index, r->status >= 500))
         return;
@@ -108,7 +108,7 @@ void account_rejected(void *front, const struct http_refusal *r)
         .fixed.status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
         .fixed.reason = request_fault_text(r->fault),
-        .fixed.outcome = outcome_text(OUTCOME_REFUSED),
+        .fixed.outcome = outcome_text(OUTCOME_REJECTED),
     };
 
     access_log_add(home->lb->access_log, home->index, &e);

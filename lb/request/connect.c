@@ -52,8 +52,8 @@ static void end_wait(struct exchange *x)
              wait == WAIT_CONNECTION ? APP_STAT_connection_waiting : APP_STAT_requests_waiting, -1);
     if (wait != WAIT_CONNECTION)
         timer_stop(&x->waits.timer);
-    if (wait == WAIT_REFUSED)
-        refused_queue_leave(&x->al->refused, &x->waits.refused);
+    if (wait == WAIT_REJECTED)
+        rejected_queue_leave(&x->al->rejected, &x->waits.rejected);
 }
 
 void exchange_try_another(struct exchange *x, enum outcome why)
@@ -68,9 +68,9 @@ void exchange_try_another(struct exchange *x, enum outcome why)
 /* ---- ROUTE: requests that all workers reject ---- */
 
 /* All workers have been tried: waits, or fails the request. */
-static cold_ void wait_refused(struct exchange *x)
+static cold_ void wait_rejected(struct exchange *x)
 {
-    bool again = x->waits.refused_since_ms != 0;
+    bool again = x->waits.rejected_since_ms != 0;
     uint64_t now_ms = loop_active_ms(x->home->loop);
     uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
 
@@ -78,16 +78,16 @@ static cold_ void wait_refused(struct exchange *x)
         most_ms = x->may_return ? FAILED_WAIT_MS : 0;
     x->has_waited = true;
     if (!again)
-        x->waits.refused_since_ms = now_ms;
+        x->waits.rejected_since_ms = now_ms;
     /* The time counts from the first wait. */
-    uint64_t waited_ms = now_ms - x->waits.refused_since_ms;
+    uint64_t waited_ms = now_ms - x->waits.rejected_since_ms;
     if (waited_ms >= most_ms)
         exchange_fail(x, x->failure);
-    else if (!refused_queue_join(&x->al->refused, &x->waits.refused,
-                                 (size_t)exchange_settings(x)->worker_wait_max, again))
+    else if (!rejected_queue_join(&x->al->rejected, &x->waits.rejected,
+                                  (size_t)exchange_settings(x)->worker_wait_max, again))
         exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
     else
-        begin_wait(x, WAIT_REFUSED, most_ms - waited_ms);
+        begin_wait(x, WAIT_REJECTED, most_ms - waited_ms);
 }
 
 /* Routes X again, also to workers that were excluded for a time. */
@@ -98,16 +98,16 @@ static cold_ void pick_of_all(struct exchange *x)
     pick_worker(x);
 }
 
-static void on_refused_go(struct refused_wait *w)
+static void on_rejected_go(struct rejected_wait *w)
 {
-    struct exchange *x = container_of(w, struct exchange, waits.refused);
+    struct exchange *x = container_of(w, struct exchange, waits.rejected);
 
     ASSERT(x->step == STEP_ROUTE);
     end_wait(x);
     pick_of_all(x);
 }
 
-void exchange_refused(struct exchange *x, enum outcome why)
+void exchange_rejected(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, false);
     if (x->ntried != TRIED_MAX) {
@@ -115,7 +115,7 @@ void exchange_refused(struct exchange *x, enum outcome why)
         return;
     }
     exchange_enter(x, STEP_ROUTE);
-    wait_refused(x);
+    wait_rejected(x);
 }
 
 /* ---- ROUTE ---- */
@@ -142,9 +142,9 @@ static cold_ void no_worker(struct exchange *x, enum err e)
         x->may_repeat = false;
         pick_of_all(x);
     } else if (e == ERR_NO_WORKER && x->ntried != 0) {
-        wait_refused(x);
+        wait_rejected(x);
     } else {
-        exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
+        exchange_fail(x, x->ntried != 0 || x->waits.rejected_since_ms != 0 ? x->failure : o);
     }
 }
 
@@ -261,7 +261,7 @@ static void on_checkout(struct exchange *x, enum conn_result result)
     case CONN_WAIT:
         begin_wait(x, WAIT_CONNECTION, exchange_settings(x)->connection_wait_timeout_ms);
         return;
-    case CONN_REFUSED:
+    case CONN_REJECTED:
         /* The queue is full, or the worker's instance was replaced. */
         exchange_try_another(x, x->waits.conn.error == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY
                                                                       : OUTCOME_NO_WORKER);
@@ -342,7 +342,7 @@ static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
     if (e == ERR_SYSTEM) {
         exchange_exclude(x, OUTCOME_CONNECT_FAILED, false);
         exchange_enter(x, STEP_ROUTE);
-        wait_refused(x);
+        wait_rejected(x);
         return;
     }
     enum worker_fault fault = e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
@@ -393,7 +393,7 @@ void exchange_make_waits(struct exchange *x)
 {
     x->waits = (struct exchange_waits){
         .conn.ready = on_conn_ready,
-        .refused.go_on = on_refused_go,
+        .rejected.go_on = on_rejected_go,
     };
     timer_init(&x->waits.timer, on_wait_timeout);
     route_wait_init(&x->waits.route, x->home->loop);

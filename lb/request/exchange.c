@@ -5,7 +5,7 @@
  *      |          |       | +--------- try again ----------+          |
  *      +----------+-------+------ response of the load balancer ------+
  *
- * The request may end inside any call of http_reply_*: the client's side is then over
+ * The request may end inside any call of http_response_*: the client's side is then over
  * (on_gone), and perhaps the whole exchange accounted for. The exchange's own memory stays until
  * the turn has ended, so callers must check client_over before they continue.
  */
@@ -82,7 +82,7 @@ void exchange_count_buffered(struct exchange *x)
     struct front *f = x->front;
     size_t now = x->slow != NULL ? exchange_slow_bytes(x) : 0;
 
-    now = x->client_over ? 0 : now + x->reply.queued_bytes;
+    now = x->client_over ? 0 : now + x->response.queued_bytes;
     int64_t change = (int64_t)now - (int64_t)x->buffered;
     if (change == 0)
         return;
@@ -134,11 +134,11 @@ void exchange_release_place(struct exchange *x)
         tunnel_limit_release(&x->member->tunnels);
     }
     if (x->pick.reason == PICK_PROBE &&
-        !atomic_load_explicit(&x->pick.answered, memory_order_relaxed))
+        !atomic_load_explicit(&x->pick.responded, memory_order_relaxed))
         member_probed(x->member, false);
     x->member = NULL;
     x->served.now_us = loop_now_us(x->home->loop);
-    x->last = pool_put_kept(x->app->pool, &x->pick, &x->served, &released);
+    x->last = pool_put_worker(x->app->pool, &x->pick, &x->served, &released);
     route_wait_wake(&released);
 }
 
@@ -200,7 +200,7 @@ void exchange_add_allow(struct exchange *x)
     struct text allow = {0};
 
     methods_put(&exchange_settings(x)->methods, &allow);
-    http_request_answer(x->req, "Allow", text_slice(&allow));
+    http_request_add_response(x->req, "Allow", text_slice(&allow));
     text_fini(&allow);
 }
 
@@ -209,12 +209,12 @@ void exchange_drop_body(struct exchange *x)
     if (x->received_bytes == 0 || x->client_over)
         return;
     x->body_file = NULL;
-    http_reply_drop_body(&x->reply);
+    http_response_drop_body(&x->response);
 }
 
 void exchange_take_back(struct exchange *x)
 {
-    if (!x->started || !http_reply_withdraw(&x->reply))
+    if (!x->started || !http_response_withdraw(&x->response))
         return;
     x->started = false;
     x->status = 0;
@@ -264,9 +264,9 @@ static struct slice page_of(const struct exchange *x, const char **type)
     const struct error_pages *pages = x->app != NULL ? &x->app->error_pages : NULL;
 
     *type = error_page_type(NULL);
-    if (x->refusal != NULL && x->refusal->page.len != 0) {
-        *type = error_page_type(x->refusal->s.page);
-        return text_slice(&x->refusal->page);
+    if (x->rejection != NULL && x->rejection->page.len != 0) {
+        *type = error_page_type(x->rejection->s.page);
+        return text_slice(&x->rejection->page);
     }
     if (pages == NULL || pages->n == 0)
         return SLICE_NULL;
@@ -296,14 +296,14 @@ void exchange_fail(struct exchange *x, enum outcome o)
     }
     if (x->started) {
         exchange_drop_body(x);
-        http_reply_abort(&x->reply);
+        http_response_abort(&x->response);
         return;
     }
     x->status = outcome_status(o);
     bool allow = x->status == 405;
-    if (x->refusal != NULL) {
-        x->status = (int)x->refusal->s.status;
-        retry_after_ms = x->refusal->s.retry_after_ms;
+    if (x->rejection != NULL) {
+        x->status = (int)x->rejection->s.status;
+        retry_after_ms = x->rejection->s.retry_after_ms;
     }
     if (x->rate_status != 0) {
         x->status = x->rate_status;
@@ -314,20 +314,20 @@ void exchange_fail(struct exchange *x, enum outcome o)
         exchange_add_allow(x);
     x->started = true;
     /* Intermediate caches must not store error pages. */
-    http_request_answer(x->req, "Cache-Control", SLICE_LIT("no-store"));
+    http_request_add_response(x->req, "Cache-Control", SLICE_LIT("no-store"));
     if ((x->status == 503 || x->status == 429) && retry_after_ms != 0) {
         text_add_u64(&text, (retry_after_ms + 999) / 1000);
-        http_request_answer(x->req, "Retry-After", text_slice(&text));
+        http_request_add_response(x->req, "Retry-After", text_slice(&text));
         text_clear(&text);
     }
     if (s != NULL && s->request_id)
-        http_request_answer(x->req, "X-Request-ID", x->request_id);
+        http_request_add_response(x->req, "X-Request-ID", x->request_id);
     const char *type = NULL;
     struct slice page = page_of(x, &type);
     exchange_error_page(page, type, x->status, x->request_id, &text);
     /* Header rules have read its length. */
     exchange_drop_body(x);
-    http_reply_simple(&x->reply, x->status, type, text_slice(&text));
+    http_response_simple(&x->response, x->status, type, text_slice(&text));
     text_fini(&text);
 }
 
@@ -347,7 +347,7 @@ static void on_exchange_gone(void *context, bool done)
 
     ASSERT(!x->client_over);
     x->client_over = true;
-    x->sent_bytes = x->reply.sent_bytes;
+    x->sent_bytes = x->response.sent_bytes;
     exchange_count_buffered(x);
     if (x->slow != NULL)
         exchange_slow_end(x);
@@ -357,15 +357,15 @@ static void on_exchange_gone(void *context, bool done)
         return;
     }
     /* The reason of a failed response is more specific than "client gone". */
-    if (!done && (x->outcome == OUTCOME_ANSWERED || !x->started))
+    if (!done && (x->outcome == OUTCOME_RESPONDED || !x->started))
         x->outcome = OUTCOME_CLIENT_GONE;
     end_worker_side(x);
     exchange_account(x);
     x->req = NULL;
 }
 
-static const struct http_reply_events reply_events = {.drained = on_exchange_drained,
-                                                      .gone = on_exchange_gone};
+static const struct http_response_events response_events = {.drained = on_exchange_drained,
+                                                            .gone = on_exchange_gone};
 
 void exchange_cut(struct exchange *x)
 {
@@ -464,6 +464,6 @@ void exchange_create(void *front, struct http_request *req, struct http_conn *co
     x->client = x->peer = addr_host_slice(&x->client_addr, x->texts);
     x->tls = http_conn_client_has_tls(conn);
     message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS));
-    http_reply_init(&x->reply, req, conn, &reply_events, x);
+    http_response_init(&x->response, req, conn, &response_events, x);
     exchange_receive(x);
 }

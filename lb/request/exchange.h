@@ -5,7 +5,7 @@
  *
  * It has two sides, which end at different times:
  *   the worker's  from ROUTE to RELEASE: a place in a pool, a connection
- *   the client's  from exchange_create to http_reply's gone()
+ *   the client's  from exchange_create to http_response's gone()
  * When both have ended it is accounted for. REQ ends with the client's side.
  *
  *   exchange.c  the walk itself, the client's side     connect.c  ROUTE and CONNECT
@@ -56,16 +56,16 @@ struct exchange_text {
 enum exchange_wait {
     WAIT_NONE,
     WAIT_WORKER,    /* any worker */
-    WAIT_REFUSED,   /* all workers rejected it (route_wait.h) */
+    WAIT_REJECTED,  /* all workers rejected it (route_wait.h) */
     WAIT_CONNECTION /* to the picked worker */
 };
 
 /* Nodes in queues. Only few exchanges wait. */
 struct exchange_waits {
-    uint64_t refused_since_ms; /* start of the first wait there; 0: none */
+    uint64_t rejected_since_ms; /* start of the first wait there; 0: none */
     struct http1_connect *attempt;
     struct timer timer; /* limits the wait for any worker or for a connection */
-    struct refused_wait refused;
+    struct rejected_wait rejected;
     /* Adjacent, because the end of CONN and the beginning of ROUTE are read for each request. */
     struct conn_waiter conn;
     struct route_wait route;
@@ -105,7 +105,7 @@ struct exchange {
     uint64_t entered_us;
     uint64_t start_us, start_wall_ms;
     uint64_t received_bytes, sent_bytes;
-    size_t buffered;                   /* part of reply.queued_bytes that was counted */
+    size_t buffered;                   /* part of response.queued_bytes that was counted */
     struct limit_set *limits;          /* counted reference, or NULL */
     struct stored_maker *stored_maker; /* owned: stores the response, or NULL */
 
@@ -158,7 +158,7 @@ struct exchange {
     unsigned nbarred;               /* first entries of TRIED: excluded permanently */
     unsigned retries;               /* number of retries so far */
     unsigned nleases, ndaemon_leases;
-    const struct limit *refusal;         /* of LIMITS: the one that rejected the request */
+    const struct limit *rejection;       /* of LIMITS: the one that rejected the request */
     struct limit_storing *storing;       /* allocated with the request's memory */
     struct conn_backend *tunnel_backend; /* counted: holds a place for the tunnel; or NULL */
 
@@ -171,8 +171,8 @@ struct exchange {
     struct timer total_timer;
 
     /* ---- not zeroed ---- */
-    struct pool_pick pick;   /* counted while member is not NULL; valid while LAST is not NULL */
-    struct http_reply reply; /* the client's side */
+    struct pool_pick pick; /* counted while member is not NULL; valid while LAST is not NULL */
+    struct http_response response; /* the client's side */
 
     /* ---- initialized once ---- */
     struct exchange_waits waits;
@@ -265,7 +265,7 @@ void exchange_make_waits(struct exchange *x);
  * there is none, X fails with O. */
 void exchange_try_another(struct exchange *x, enum outcome o) cold_;
 /* connect.c: the picked worker has rejected X. Tries other workers, finally all of them again. */
-void exchange_refused(struct exchange *x, enum outcome o) cold_;
+void exchange_rejected(struct exchange *x, enum outcome o) cold_;
 /* connect.c: removes X from every queue, and stops connecting. */
 void exchange_leave_queues_(struct exchange *x) noinline_;
 static inline void exchange_stop_waiting(struct exchange *x)
@@ -287,7 +287,8 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) 
 void exchange_slow_drained(struct exchange *x) noinline_;
 /* slow_client.c: aborts the response of X, which is slow, after the bytes in the file. */
 void exchange_slow_abort(struct exchange *x) cold_;
-/* slow_client.c: returns the bytes in memory that are not in the reply's queue. X must be slow. */
+/* slow_client.c: returns the bytes in memory that are not in the response's queue. X must be slow.
+ */
 size_t exchange_slow_bytes(const struct exchange *x);
 /* slow_client.c: ends a pause of reading from the worker. */
 void exchange_end_pause(struct exchange *x);
@@ -302,7 +303,7 @@ bool poison_rejects(const struct exchange *x);
 /* account.c: counts X, and writes its access line. */
 void account_exchange(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */
-void account_rejected(void *front, const struct http_refusal *r);
+void account_rejected(void *front, const struct http_rejection *r);
 /* account.c: copies the texts of the request that the access line needs. */
 void account_retain_text(struct exchange *x);
 

@@ -15,7 +15,7 @@
  *   no first byte in time                            504                  504
  *   the same, when an ejected worker is probed       another worker       -
  *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
- *                                                    have refused it: again, worker_wait_timeout
+ *                                                    have rejected it: again, worker_wait_timeout
  *
  * A time-out is not retried: a request that is slow everywhere would be executed several times. A
  * response that fails later is passed on truncated, never as complete.
@@ -68,7 +68,7 @@ static void forward_complete(struct exchange *x, int status)
     limit_release(x, status < 500);
     exchange_end_retry(x);
     timer_stop(&x->total_timer);
-    x->outcome = OUTCOME_ANSWERED;
+    x->outcome = OUTCOME_RESPONDED;
     exchange_enter(x, STEP_DELIVER);
     exchange_drop_body(x);
 }
@@ -206,7 +206,7 @@ static cold_ void retry_left_over(struct exchange *x)
     }
     stat_add(x->al->stats, APP_STAT_retries, 1);
     x->left_over = x->may_repeat = true;
-    exchange_refused(x, OUTCOME_BAD_RESPONSE);
+    exchange_rejected(x, OUTCOME_BAD_RESPONSE);
 }
 
 static void on_forward_error(void *context, enum err e)
@@ -263,9 +263,9 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
     };
 
     if (x->version < 0x200 && !x->tunnel && !exchange_changes_response(x)) {
-        char *room = http_reply_room(&x->reply, headers_response_room(&r, head));
+        char *room = http_response_room(&x->response, headers_response_room(&r, head));
         ASSERT(room != NULL);
-        http_reply_lines(&x->reply, headers_response_lines(&r, head, room));
+        http_response_lines(&x->response, headers_response_lines(&r, head, room));
     } else {
         headers_take_response(&r, head);
         exchange_change_response(x, false);
@@ -283,7 +283,7 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
         const struct poison_rule rule = rule_of(x);
         const struct poison_key key = key_of(x);
 
-        poison_answered(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
+        poison_responded(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
     }
     limit_store_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
@@ -291,15 +291,15 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
                      x->times.first_byte_us - x->times.written_us);
 }
 
-/* The worker answers. Takes the number of requests in flight that an agent reports, while ours
+/* The worker responds. Takes the number of requests in flight that an agent reports, while ours
  * still counts. */
-static void note_answer(struct exchange *x, const struct http1_head *head)
+static void note_response(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
     enum err e = ERR_NOT_FOUND;
 
     x->times = http1_times(x->http);
-    member_answered(x->member);
+    member_responded(x->member);
     if (x->member->has_feed && exchange_settings(x)->backlog_shared)
         e = headers_backlog(head, &total);
     if (e == ERR_OK)
@@ -314,7 +314,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     /* No length is announced to the client with 204, whatever the worker sent. */
     uint64_t length = head->status == 204 ? UINT64_MAX : head->content_length;
 
-    note_answer(x, head);
+    note_response(x, head);
     /* The worker has given up the idle connection; the response was sent before it got X (RFC 9110
      * section 15.5.9). */
     if (head->status == 408 && x->reused && x->safe && !head->keep_alive) {
@@ -340,29 +340,29 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
         if (!x->websocket)
             worker_declined(x->member->worker, loop_now_ms(x->home->loop));
-        exchange_refused(x, OUTCOME_WORKERS_BUSY);
+        exchange_rejected(x, OUTCOME_WORKERS_BUSY);
         return;
     }
-    worker_answered(x->member->worker);
-    refused_queue_served(&x->al->refused);
+    worker_responded(x->member->worker);
+    rejected_queue_served(&x->al->rejected);
     if (failed) {
         log_failure(x, ERR_PEER_CLOSED);
         record_service(x, true);
         retry_or_fail(x, record_death(x), true);
         return;
     }
-    atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
+    atomic_store_explicit(&x->pick.responded, true, memory_order_relaxed);
     if (x->pick.reason == PICK_PROBE)
         member_probed(x->member, true);
     forward_take_head(x, head);
     if (!final) {
-        http_reply_hold(&x->reply, length, HEAD_HELD_MS);
+        http_response_hold(&x->response, length, HEAD_HELD_MS);
         return;
     }
     forward_complete(x, head->status);
-    http_reply_start(&x->reply, length);
+    http_response_start(&x->response, length);
     if (!x->client_over)
-        http_reply_send(&x->reply, NULL, true);
+        http_response_send(&x->response, NULL, true);
 }
 
 /* Sets how many further bytes may be read, given those that are queued. */
@@ -371,8 +371,8 @@ static void make_room(struct exchange *x)
     size_t limit = exchange_buffer_limit(x);
 
     exchange_count_buffered(x);
-    if (x->reply.queued_bytes + RESPONSE_ROOM_MIN <= limit)
-        http1_room(x->http, limit - x->reply.queued_bytes);
+    if (x->response.queued_bytes + RESPONSE_ROOM_MIN <= limit)
+        http1_room(x->http, limit - x->response.queued_bytes);
     else
         exchange_slow(x);
 }
@@ -391,7 +391,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
         errno = ENOTSUP;
         return -1;
     }
-    ssize_t n = http_reply_move(&x->reply, from, max);
+    ssize_t n = http_response_move(&x->response, from, max);
     if (n > 0)
         make_room(x);
     return n;
@@ -407,7 +407,7 @@ static void on_forward_body(void *context, struct http1_body *body, bool last)
         forward_complete(x, x->status);
     if (x->slow != NULL && exchange_slow_body(x, body, last))
         return;
-    http_reply_send(&x->reply, body, last);
+    http_response_send(&x->response, body, last);
     if (x->client_over)
         return;
     if (last)
@@ -443,9 +443,9 @@ static void on_upgrade(void *context, const struct http1_head *head)
 
     x->active = false;
     x->tunnel = true;
-    note_answer(x, head);
-    worker_answered(x->member->worker);
-    refused_queue_served(&x->al->refused);
+    note_response(x, head);
+    worker_responded(x->member->worker);
+    rejected_queue_served(&x->al->rejected);
     forward_take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;
@@ -466,7 +466,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
      * handshake is measured, as in the agent. */
     exchange_release_place(x);
     const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
-    http_reply_tunnel(&x->reply, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms, &end);
+    http_response_tunnel(&x->response, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms,
+                         &end);
 }
 
 /* ---- the request ---- */

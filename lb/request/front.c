@@ -49,7 +49,7 @@ static struct http_server_options options_of(struct front *f,
     struct lb *lb = f->home->lb;
 
     o.on_request = exchange_create;
-    o.on_refused = account_rejected;
+    o.on_rejected = account_rejected;
     o.declines = exchange_declines;
     o.addresses = lb->addresses;
     o.balance = lb->balance;

@@ -121,6 +121,6 @@ void exchange_change_response(struct exchange *x, bool ours)
     }
     text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
               x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);
-    http_request_answer(x->req, "Resumelb-Route", text_slice(&t));
+    http_request_add_response(x->req, "Resumelb-Route", text_slice(&t));
     text_fini(&t);
 }

@@ -263,13 +263,13 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     req->res.reason = at;
     *put_slice(at, head->reason) = '\0';
     if (r->websocket)
-        http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
+        http_request_add_response(req, "Upgrade", SLICE_LIT("websocket"));
     if (r->via)
         http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
                          head->minor_version == 0 ? SLICE_LIT("1.0 resumelb")
                                                   : SLICE_LIT("1.1 resumelb"));
     if (r->request_id.len != 0)
-        http_request_answer(req, "X-Request-ID", r->request_id);
+        http_request_add_response(req, "X-Request-ID", r->request_id);
 }
 
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)

@@ -62,7 +62,7 @@ struct headers_response {
 /* Copies status, reason and fields of a worker's response to REQ->res. */
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
 /* The same for a client of HTTP/1: writes the fields as lines at AT, which has
- * headers_response_room, for http_reply_lines. Returns the number of bytes. */
+ * headers_response_room, for http_response_lines. Returns the number of bytes. */
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);

@@ -14,7 +14,7 @@
 #include "lb/request/headers.h"
 
 /*
- * ---- stored responses: taking one, and being answered by one ----
+ * ---- stored responses: taking one, and responding with one ----
  *
  * What an exchange needs for them is taken from its request.
  */
@@ -94,7 +94,7 @@ static noinline_ struct limit_storing *storing_of(struct exchange *x)
     return k;
 }
 
-/* ---- being answered by a stored response ---- */
+/* ---- getting a response by a stored response ---- */
 
 /* Responds with a stored response, if X may have one and there is one that meets NEED. */
 static bool serve_stored(struct exchange *x, const struct response_store_need *need,
@@ -125,8 +125,8 @@ static bool serve_stored(struct exchange *x, const struct response_store_need *n
     x->status = a.head.status;
     x->outcome = use == STORED_STALE ? OUTCOME_STALE : OUTCOME_COALESCED;
     exchange_enter(x, STEP_DELIVER);
-    http_reply_start(&x->reply, a.head.content_length);
-    http_reply_send(&x->reply, stored_take_body(stored), true);
+    http_response_start(&x->response, a.head.content_length);
+    http_response_send(&x->response, stored_take_body(stored), true);
     if (!x->client_over)
         exchange_count_buffered(x);
     stored_put(stored);
@@ -196,7 +196,7 @@ static void limit_walk(struct exchange *x);
 
 static void limit_reject(struct exchange *x, const struct limit *limit, enum outcome o)
 {
-    x->refusal = limit;
+    x->rejection = limit;
     x->failure = o;
     exchange_fail(x, o);
 }
@@ -217,7 +217,7 @@ static bool respond_stale(struct exchange *x, const struct limit *limit, const c
 static void end_over_limit(struct exchange *x, const struct limit *limit, int policy,
                            const char *detail, _Atomic uint64_t *figure, enum outcome o)
 {
-    if (policy == LIMIT_ANSWER_STALE && respond_stale(x, limit, detail))
+    if (policy == LIMIT_RESPONSE_STALE && respond_stale(x, limit, detail))
         return;
     exchange_count(figure);
     limit_reject(x, limit, o);
@@ -276,15 +276,15 @@ static bool limit_apply_result(struct exchange *x, struct limit_lease *c, enum c
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:
-        end_over_limit(x, c->limit, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
+        end_over_limit(x, c->limit, s->on_full, "full", &f->rejected_full, OUTCOME_LIMIT_FULL);
         return false;
     case COUNTER_NO_ROOM:
-        end_over_limit(x, c->limit, s->on_full, "connections", &f->refused_connections,
+        end_over_limit(x, c->limit, s->on_full, "connections", &f->rejected_connections,
                        OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
         if (!c->immediate) {
-            end_over_limit(x, c->limit, s->on_timeout, "timeout", &f->refused_timeout,
+            end_over_limit(x, c->limit, s->on_timeout, "timeout", &f->rejected_timeout,
                            OUTCOME_LIMIT_TIMEOUT);
             return false;
         }

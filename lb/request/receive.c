@@ -160,8 +160,8 @@ static void put_trace(const struct exchange *x, struct text *out)
 }
 
 /* Ends X, which holds no worker, with a small response. Add header fields before. */
-static noinline_ void answer_here(struct exchange *x, enum outcome o, int status, const char *type,
-                                  struct slice body)
+static noinline_ void respond_here(struct exchange *x, enum outcome o, int status, const char *type,
+                                   struct slice body)
 {
     timer_stop(&x->total_timer);
     x->outcome = o;
@@ -169,7 +169,7 @@ static noinline_ void answer_here(struct exchange *x, enum outcome o, int status
     exchange_change_response(x, true);
     x->started = true;
     x->status = status;
-    http_reply_simple(&x->reply, status, type, body);
+    http_response_simple(&x->response, status, type, body);
 }
 
 static bool method_passes(struct exchange *x)
@@ -211,9 +211,9 @@ static bool method_passes(struct exchange *x)
     else
         exchange_add_allow(x);
     if (exchange_settings(x)->request_id)
-        http_request_answer(x->req, "X-Request-ID", x->request_id);
-    answer_here(x, OUTCOME_ANSWERED_HERE, outcome_status(OUTCOME_ANSWERED_HERE),
-                trace ? "message/http" : "text/plain", text_slice(&body));
+        http_request_add_response(x->req, "X-Request-ID", x->request_id);
+    respond_here(x, OUTCOME_RESPONDED_HERE, outcome_status(OUTCOME_RESPONDED_HERE),
+                 trace ? "message/http" : "text/plain", text_slice(&body));
     text_fini(&body);
     return false;
 }
@@ -260,9 +260,9 @@ static bool rates_pass(struct exchange *x)
         if (wait_ns == 0) {
             exchange_count(&rule->counter->passed);
         } else if (rule->shadow) {
-            exchange_count(&rule->counter->shadow_refused);
+            exchange_count(&rule->counter->shadow_rejected);
         } else {
-            exchange_count(&rule->counter->refused);
+            exchange_count(&rule->counter->rejected);
             x->rate_status = rule->status;
             /* Rounded up: a request that is repeated after this time must pass. */
             x->rate_retry_ms = rule->retry_after ? (wait_ns + 999999) / 1000000 : 0;
@@ -287,10 +287,10 @@ static noinline_ void redirect_to_https(struct exchange *x, unsigned port)
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
     }
-    http_request_answer(x->req, "Location", text_slice(&location));
+    http_request_add_response(x->req, "Location", text_slice(&location));
     text_fini(&location);
-    answer_here(x, OUTCOME_REDIRECTED, status, "text/plain; charset=utf-8",
-                slice_of(http_status_reason(status)));
+    respond_here(x, OUTCOME_REDIRECTED, status, "text/plain; charset=utf-8",
+                 slice_of(http_status_reason(status)));
 }
 
 /* ---- its application ---- */
@@ -378,7 +378,7 @@ void exchange_receive(struct exchange *x)
         x->request_id = sent_id;
     join_trace(x);
     if (s->ignore_client_abort)
-        http_reply_allow_half_close(&x->reply);
+        http_response_allow_half_close(&x->response);
     if (s->total_timeout_ms != 0)
         timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
     if (x->authority.len == 0)

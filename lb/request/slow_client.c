@@ -93,7 +93,7 @@ static bool do_others_wait(const struct exchange *x)
 
     conn_backend_view(x->member->backend, &v);
     return (x->member->has_feed && worker_is_over(x->member->worker)) ||
-           atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0 || v.waiting != 0;
+           atomic_load_explicit(&x->app->nrejected, memory_order_relaxed) != 0 || v.waiting != 0;
 }
 
 /* Adds the uncounted part of the current pause to HELD_US. */
@@ -168,7 +168,7 @@ static cold_ void cut_response(struct exchange *x, bool drops)
     else
         x->outcome = OUTCOME_SLOW_CLIENT;
     if (drops && !x->client_over)
-        http_reply_cut(&x->reply);
+        http_response_cut(&x->response);
 }
 
 /* Another client got the space of X's file. */
@@ -297,8 +297,8 @@ static bool feed_from_file(struct exchange *x)
     size_t limit = exchange_buffer_limit(x);
 
     /* At half of LIMIT, so that reading does not stop and resume for each packet. */
-    for (size_t fed = 0; has_spilled(s) && x->reply.queued_bytes <= limit / 2;) {
-        size_t room = limit - x->reply.queued_bytes;
+    for (size_t fed = 0; has_spilled(s) && x->response.queued_bytes <= limit / 2;) {
+        size_t room = limit - x->response.queued_bytes;
 
         if (fed >= FEED_MAX) {
             timer_start(x->home->loop, &s->more, 0);
@@ -314,13 +314,13 @@ static bool feed_from_file(struct exchange *x)
                 exchange_fail(x, OUTCOME_CUT_SHORT);
             } else {
                 x->outcome = OUTCOME_CUT_SHORT;
-                http_reply_abort(&x->reply);
+                http_response_abort(&x->response);
             }
             return false;
         }
         fed += body->bytes;
         bool last = s->final && !has_spilled(s);
-        http_reply_send(&x->reply, body, last);
+        http_response_send(&x->response, body, last);
         if (x->client_over)
             return false;
         if (last)
@@ -328,7 +328,7 @@ static bool feed_from_file(struct exchange *x)
     }
     if (s->aborted && !has_spilled(s)) {
         slow_client_count(x);
-        http_reply_abort(&x->reply);
+        http_response_abort(&x->response);
         return false;
     }
     return true;
@@ -346,10 +346,10 @@ void exchange_slow_drained(struct exchange *x)
     size_t limit = exchange_buffer_limit(x);
     size_t room = 0;
     if (!has_spilled(s)) {
-        if (x->reply.queued_bytes > limit / 2)
+        if (x->response.queued_bytes > limit / 2)
             return;
         x->spilling = false;
-        room = limit - x->reply.queued_bytes;
+        room = limit - x->response.queued_bytes;
     } else {
         if (x->paused && response_spill_in_memory(s->spill) == 0)
             room = spill_room(x, false);
@@ -386,5 +386,5 @@ void exchange_slow_abort(struct exchange *x)
     if (has_spilled(x->slow))
         x->slow->aborted = true;
     else
-        http_reply_abort(&x->reply);
+        http_response_abort(&x->response);
 }

@@ -26,7 +26,7 @@ struct poison_entry {
     uint64_t until_ms;                      /* held */
     struct death deaths[POISON_DEATHS_MAX]; /* the oldest first */
     unsigned ndeaths;
-    uint64_t answers; /* since the first of them */
+    uint64_t responses; /* since the first of them */
     char cls[CLASS_BYTES_MAX + 1], path[POISON_PATH_MAX + 1];
 };
 
@@ -104,7 +104,7 @@ static void release_locked(struct poison *p, struct poison_entry *e, uint64_t no
     e->ndeaths -= e->ndeaths > 0;
     for (unsigned i = 0; i < e->ndeaths; ++i)
         e->deaths[i] = (struct death){.at_ms = now_ms};
-    e->answers = 0;
+    e->responses = 0;
     enter_locked(p, e, false);
 }
 
@@ -123,7 +123,7 @@ static void drop_old_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t
     e->ndeaths -= old;
     memmove(e->deaths, e->deaths + old, e->ndeaths * sizeof(e->deaths[0]));
     if (e->ndeaths == 0)
-        e->answers = 0;
+        e->responses = 0;
 }
 
 /* Removes expired holds and suspicions. Suspects are walked up to the first valid entry. */
@@ -182,7 +182,7 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
         drop_old_deaths(e, r->window_ms, now_ms);
         if (note_death(e, worker, now_ms))
             enter_locked(p, e, false);
-        if (e->ndeaths >= r->deaths && e->answers <= e->ndeaths)
+        if (e->ndeaths >= r->deaths && e->responses <= e->ndeaths)
             v = POISON_HELD;
     }
     if (v == POISON_HELD &&
@@ -198,8 +198,8 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
     return v;
 }
 
-void poison_answered(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
-                     uint64_t now_ms)
+void poison_responded(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
+                      uint64_t now_ms)
 {
     uint64_t hashed[2];
 
@@ -209,7 +209,7 @@ void poison_answered(struct poison *p, const struct poison_rule *r, const struct
     sweep_locked(p, r->window_ms, now_ms);
     struct poison_entry *e = find_locked(p, key, hashed);
     if (e != NULL && !e->held)
-        ++e->answers;
+        ++e->responses;
     pthread_mutex_unlock(&p->lock);
 }
 

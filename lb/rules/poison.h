@@ -5,11 +5,11 @@
  * while. Plain computation and a bounded table with its own lock. Owned by the application; any
  * thread.
  *
- *   unknown --death--> suspect --deaths in the window, not answered more often--> held
+ *   unknown --death--> suspect --deaths in the window, without more responses--> held
  *      ^                  |  ^                                                     |
  *      +----- window -----+  +------------------- hold, all deaths but one --------+
  *
- * A class and path that is answered more often than workers die of it is not held: a popular page
+ * A class and path that gets more responses than workers die of it is not held: a popular page
  * is in flight at each death that other requests cause.
  */
 #ifndef RLB_LB_RULES_POISON_H
@@ -56,7 +56,7 @@ static inline const struct poison_counts *poison_counts(const struct poison *p)
 {
     return (const struct poison_counts *)(const void *)p;
 }
-/* Whether an answer can change anything. */
+/* Whether a response can change anything. */
 static inline bool poison_any_suspects(const struct poison *p)
 {
     return atomic_load_explicit(&poison_counts(p)->nsuspects, memory_order_relaxed) != 0;
@@ -73,9 +73,9 @@ void poison_destroy(struct poison *p);
 /* KEY was in flight at WORKER (any pointer that identifies it) when the worker died. */
 enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
                                  const struct poison_key *key, const void *worker, uint64_t now_ms);
-/* A request of KEY was answered. Costs nothing while there are no suspects. */
-void poison_answered(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
-                     uint64_t now_ms);
+/* A request of KEY got a response. Costs nothing while there are no suspects. */
+void poison_responded(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
+                      uint64_t now_ms);
 /* Whether KEY is held, and so must be rejected. Costs nothing while none is held. */
 bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_ms);
 

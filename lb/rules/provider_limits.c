@@ -41,7 +41,7 @@ static bool is_own(const struct addr *own, const struct addr *a)
     return local;
 }
 
-const char *provider_limits_refusal(const struct provider_limits *l, const struct addr *a)
+const char *provider_limits_rejection(const struct provider_limits *l, const struct addr *a)
 {
     struct addr there = addr_plain(a);
     bool inet = there.sa.sa_family == AF_INET;

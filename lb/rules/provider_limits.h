@@ -18,6 +18,6 @@ struct provider_limits {
 };
 
 /* Why no worker may be registered at A, a constant; NULL: it may. May ask the kernel. */
-const char *provider_limits_refusal(const struct provider_limits *l, const struct addr *a);
+const char *provider_limits_rejection(const struct provider_limits *l, const struct addr *a);
 
 #endif

@@ -71,7 +71,7 @@ enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { TRACE_CONTEXT_OFF, TRACE_CONTEXT_TRUSTED, TRACE_CONTEXT_JOIN }; /* trace_context */
 enum { LIMIT_EACH, LIMIT_ANY };                                        /* mode */
 enum { LIMIT_LOCAL, LIMIT_DAEMON };                                    /* where */
-enum { LIMIT_ANSWER_ERROR, LIMIT_ANSWER_STALE };                       /* on_full, on_timeout */
+enum { LIMIT_RESPONSE_ERROR, LIMIT_RESPONSE_STALE };                   /* on_full, on_timeout */
 enum { LIMIT_BUSY_WAIT, LIMIT_BUSY_STALE };                            /* on_busy */
 enum { LIMIT_OPEN, LIMIT_CLOSED };                                     /* on_unreachable */
 enum { RESUME_FROM_AUTO, RESUME_FROM_STREAM, RESUME_FROM_MEASURE };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What an operator can do at the admin address: POST /actions/drain, undrain, confirm-removal,
- * forget, reload, with the actions_token. The request's body is a JSON object, the answer too.
+ * forget, reload, with the actions_token. The request's body is a JSON object, the response too.
  * Control thread.
  *
  *   drain, undrain   {"worker": NAME, "application": NAME}   no new requests to that address; the
- *                    answer's "unsaved" is the reason if a restart would forget that
+ *                    response's "unsaved" is the reason if a restart would forget that
  *   confirm-removal  {"worker": NAME, "application": NAME}   of held workers; without a worker: all
  *   forget           {"worker": NAME, "class": CLASS, "application": NAME}   skills; each may be
  *                    left out: of all workers, of all classes
@@ -26,7 +26,7 @@
 
 struct search {
     struct admin_action order;
-    int status; /* of the answer if the action is refused */
+    int status; /* of the response if the action is rejected */
     struct application *app;
     size_t napps; /* number of matching applications */
     /* Of forget: workers searched, scores deleted; of confirm-removal: workers held. */
@@ -69,19 +69,19 @@ static int actions_reject(struct search *s, struct text *body, const char *why)
     return admin_action_reject(body, s->status, why);
 }
 
-static void begin_answer(struct json_writer *w, const char *action, const struct search *s)
+static void begin_response(struct json_writer *w, const char *action, const struct search *s)
 {
     json_open_object(w, NULL);
     json_put_text(w, "action", slice_of(action));
     json_put_text(w, "application", slice_of(s->app->name));
 }
 
-static int end_answer(struct json_writer *w, struct lb *lb, struct search *s)
+static int end_response(struct json_writer *w, struct lb *lb, struct search *s)
 {
     json_close_object(w);
     text_add_char(w->out, '\n');
     admin_action_fini(&s->order);
-    shared_answers_clear(lb->answers);
+    shared_responses_clear(lb->responses);
     return 200;
 }
 
@@ -110,13 +110,13 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     else
         membership_store_drained(k);
     const char *unsaved = membership_drained_unsaved(s.app->membership);
-    begin_answer(&w, on ? "drain" : "undrain", &s);
+    begin_response(&w, on ? "drain" : "undrain", &s);
     json_put_text(&w, "worker", slice_of(k->name));
     json_put_bool(&w, "changed", changed);
     json_put_text(&w, "state", slice_of(backend_state(k)));
     if (unsaved != NULL)
         json_put_text(&w, "unsaved", slice_of(unsaved));
-    return end_answer(&w, lb, &s);
+    return end_response(&w, lb, &s);
 }
 
 static int actions_drain(void *context, struct slice entity, struct text *body)
@@ -147,9 +147,9 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
             &s, 409, s.order.worker.len != 0 ? "this worker is not held" : "no worker is held");
     if (why != NULL)
         return actions_reject(&s, body, why);
-    begin_answer(&w, "confirm-removal", &s);
+    begin_response(&w, "confirm-removal", &s);
     json_put_int(&w, "workers", (int64_t)s.workers);
-    return end_answer(&w, lb, &s);
+    return end_response(&w, lb, &s);
 }
 
 /* ---- forget ---- */
@@ -182,7 +182,7 @@ static int forget_skills(void *context, struct slice entity, struct text *body)
         why = set_problem(&s, 404, s.napps == 0 ? "no such application" : "no such worker");
     if (why != NULL)
         return actions_reject(&s, body, why);
-    shared_answers_clear(lb->answers);
+    shared_responses_clear(lb->responses);
     admin_action_forgotten(body, s.workers, s.scores);
     admin_action_fini(&s.order);
     return 200;
@@ -201,7 +201,7 @@ static int reload_configuration(void *context, struct slice entity, struct text 
     if (lb->phase != LB_SERVING)
         return admin_action_reject(body, 409, "not serving");
     if (lb->reload(lb, &problems)) {
-        shared_answers_clear(lb->answers);
+        shared_responses_clear(lb->responses);
         text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
     } else {
         status = admin_action_reject(

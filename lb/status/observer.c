@@ -40,7 +40,7 @@ struct seen_worker {
     bool here;       /* at the last scan */
     bool ejected;
     bool was_in_pool;
-    char state[16], version[VERSION_MAX + 1], incarnation[72];
+    char state[16], version[VERSION_MAX + 1], instance[72];
     uint64_t requests, failures, service_us; /* counts of its member at the last scan */
     struct fading request_rate, failure_rate, service_s;
     struct {
@@ -79,8 +79,8 @@ struct seen_app {
     char active_version[VERSION_MAX + 1];
     struct app_settings settings; /* at the last check */
     bool has_settings;
-    char **refused; /* reason of the rejection per row of app_row, or NULL */
-    bool settled;   /* workers that were present at the start do not cause events */
+    char **rejected; /* reason of the rejection per row of app_row, or NULL */
+    bool settled;    /* workers that were present at the start do not cause events */
 };
 
 struct observer {
@@ -295,15 +295,14 @@ static void scan_worker(void *context, const struct backend *k)
         return;
     struct member *m = member_of(k->worker);
     const char *version = k->streams ? k->last.version : m->version;
-    if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
+    if (strcmp(w->version, version) != 0 && w->instance[0] != '\0') {
         snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
         observer_report(a, w, "version", false, text);
-    } else if (strcmp(w->incarnation, worker_incarnation(k->worker)) != 0 &&
-               w->incarnation[0] != '\0') {
+    } else if (strcmp(w->instance, worker_instance(k->worker)) != 0 && w->instance[0] != '\0') {
         observer_report(a, w, "restarted", false, "another process uses the address");
     }
     snprintf(w->version, sizeof(w->version), "%.*s", (int)sizeof(w->version) - 1, version);
-    snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
+    snprintf(w->instance, sizeof(w->instance), "%s", worker_instance(k->worker));
     fading_add(&w->request_rate, (double)count_since(&w->requests, load_relaxed(&m->requests)),
                now);
     fading_add(&w->failure_rate, (double)count_since(&w->failures, load_relaxed(&m->failures)),
@@ -324,8 +323,8 @@ static void scan_settings(struct seen_app *s)
     const struct application *a = s->app;
     struct events *events = &s->observer->events;
 
-    if (s->refused == NULL)
-        s->refused = xcalloc(app_rows() + 1, sizeof(*s->refused));
+    if (s->rejected == NULL)
+        s->rejected = xcalloc(app_rows() + 1, sizeof(*s->rejected));
     for (size_t i = 0; i < app_rows(); ++i) {
         const struct setting_row *row = app_row(i);
 
@@ -346,13 +345,13 @@ static void scan_settings(struct seen_app *s)
         if (a->live == NULL)
             continue;
         const char *why = live_settings_rejection(a->live, row);
-        char *was = s->refused[i];
+        char *was = s->rejected[i];
         bool same = why != NULL && was != NULL ? strcmp(was, why) == 0 : why == was;
         if (same)
             continue;
-        events_add(events, why != NULL ? "refused" : "setting", why != NULL, a->name, row->name,
+        events_add(events, why != NULL ? "rejected" : "setting", why != NULL, a->name, row->name,
                    why != NULL ? why : "no longer rejected");
-        s->refused[i] = xstrdup(why);
+        s->rejected[i] = xstrdup(why);
         free(was);
     }
     if (s->has_settings)
@@ -466,11 +465,11 @@ void observer_destroy(struct observer *o)
         map_for_each_safe (struct seen_worker, w, &a->workers, by_name)
             drop_worker(a, w);
         class_metrics_destroy(a->figures);
-        if (a->refused != NULL) {
+        if (a->rejected != NULL) {
             for (size_t k = 0; k < app_rows(); ++k)
-                free(a->refused[k]);
+                free(a->rejected[k]);
         }
-        free(a->refused);
+        free(a->rejected);
         if (a->has_settings)
             app_settings_fini(&a->settings);
     }

@@ -97,8 +97,7 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
         json_put_text(w, "standby", slice_of(addr_format(&k->standby.addr, text)));
         json_put_bool(w, "on_standby", k->standby.in_use);
     }
-    json_put_text(w, "incarnation",
-                  slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
+    json_put_text(w, "instance", slice_of(r->worker != NULL ? worker_instance(r->worker) : ""));
     json_put_text(w, "version", slice_of(v->version));
     json_put_bool(w, "active", v->active);
     json_put_bool(w, "available", v->available);
@@ -252,8 +251,8 @@ static void put_rates(struct json_writer *w, const struct application *a)
         json_put_int(w, "burst", (int64_t)rule->rate.burst);
         json_put_bool(w, "shadow", rule->shadow);
         json_put_int(w, "passed", (int64_t)v.passed);
-        json_put_int(w, "refused", (int64_t)v.refused);
-        json_put_int(w, "shadow_refused", (int64_t)v.shadow_refused);
+        json_put_int(w, "rejected", (int64_t)v.rejected);
+        json_put_int(w, "shadow_rejected", (int64_t)v.shadow_rejected);
         json_put_int(w, "keys", (int64_t)v.keys);
         json_put_int(w, "evicted", (int64_t)v.evicted);
         json_close_object(w);

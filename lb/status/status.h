@@ -56,17 +56,17 @@ void status_metrics_describe(FILE *out);
 void actions_add(struct lb *lb, struct admin *a);
 
 /*
- * ---- status_page.c: shared answers ----
+ * ---- status_page.c: shared responses ----
  *
- * Answers of the admin address that are expensive to make, retained for a moment for the next
+ * Responses of the admin address that are expensive to make, retained for a moment for the next
  * request: so that the pages of a large pool take no more than a tenth of the control loop, however
  * many clients request them. What is cheap is made for each request. Owned by lb/program.
  */
 
 enum {
-    SHARED_ANSWER_FROM_US = 2000,      /* CPU time; cheaper responses are not stored */
-    SHARED_ANSWER_TIMES = 10,          /* a response is stored for this multiple of its CPU time */
-    SHARED_ANSWER_MAX_US = 500 * 1000, /* maximum time for which it is stored */
+    SHARED_RESPONSE_FROM_US = 2000, /* CPU time; cheaper responses are not stored */
+    SHARED_RESPONSE_TIMES = 10,     /* a response is stored for this multiple of its CPU time */
+    SHARED_RESPONSE_MAX_US = 500 * 1000, /* maximum time for which it is stored */
 };
 
 /* One response of each is stored. */
@@ -78,18 +78,19 @@ enum shared_page {
     SHARED_PAGES
 };
 
-struct shared_answers;
+struct shared_responses;
 
-struct shared_answers *shared_answers_create(void);
+struct shared_responses *shared_responses_create(void);
 /* NULL is allowed. */
-void shared_answers_destroy(struct shared_answers *s);
+void shared_responses_destroy(struct shared_responses *s);
 /* Appends the stored response. Returns false if there is none, or if it is too old. */
-bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
-                         struct text *out);
-/* Stores a copy of ANSWER, made at NOW_US with COST_US of CPU time, if that is worthwhile. */
-void shared_answers_store(struct shared_answers *s, enum shared_page page, uint64_t now_us,
-                          uint64_t cost_us, struct slice answer);
-/* Drops all stored answers, so that the client that has just changed something sees the change. */
-void shared_answers_clear(struct shared_answers *s);
+bool shared_responses_take(const struct shared_responses *s, enum shared_page page, uint64_t now_us,
+                           struct text *out);
+/* Stores a copy of RESPONSE, made at NOW_US with COST_US of CPU time, if that is worthwhile. */
+void shared_responses_store(struct shared_responses *s, enum shared_page page, uint64_t now_us,
+                            uint64_t cost_us, struct slice response);
+/* Drops all stored responses, so that the client that has just changed something sees the change.
+ */
+void shared_responses_clear(struct shared_responses *s);
 
 #endif

@@ -59,12 +59,12 @@ static void each_front(struct metrics *m, const void *context)
     metrics_put(m, &((const struct page *)context)->counts, SLICE_NULL, SLICE_NULL);
 }
 
-static void each_refusal(struct metrics *m, const void *context)
+static void each_rejection(struct metrics *m, const void *context)
 {
     const struct page *p = context;
 
     for (int i = FAULT_NONE + 1; i < FAULT_COUNT; ++i)
-        metrics_put_number(m, p->counts.refused[i], SLICE_NULL,
+        metrics_put_number(m, p->counts.rejected[i], SLICE_NULL,
                            slice_of(request_fault_text((enum request_fault)i)));
 }
 
@@ -296,7 +296,7 @@ static void each_class(struct metrics *m, const void *context)
 static const struct metric metrics[] = {
     FRONTS("client_connections_total", "connections", accepted, "Connections of clients."),
     FRONTS("client_header_timeouts_total", "connections", header_timeouts, "Connections closed because a request's head was too slow (header_timeout)."),
-    FRONTS("client_body_timeouts_total", "connections", body_timeouts, "Requests rejected because their body was not complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
+    FRONTS("client_body_timeouts_total", "connections", body_timeouts, "Requests rejected because their body was not complete in time (body_timeout); those below min_body_rate are in client_rejected_total."),
     FRONTS("client_send_timeouts_total", "connections", send_timeouts, "Connections closed because the client read nothing of a response for send_timeout."),
     FRONTS("client_slow_readers_total", "connections", slow_readers, "Connections closed because the client read its responses more slowly than min_send_rate."),
     FRONTS("client_resets_total", "connections", resets, "HTTP/2 connections closed because the client abandoned most of many requests."),
@@ -308,7 +308,7 @@ static const struct metric metrics[] = {
     LABELLED("tls_handshakes_total", "handshakes", "version", each_tls_version, "Completed TLS handshakes, by version."),
     FRONTS("tls_resumed_total", "handshakes", tls_resumed, "Of those: with a resumed session."),
     LABELLED("tls_failures_total", "handshakes", "reason", each_tls_failure, "TLS handshakes that failed."),
-    LABELLED("client_refused_total", "requests", "reason", each_refusal, "Requests rejected as invalid, before an application was selected."),
+    LABELLED("client_rejected_total", "requests", "reason", each_rejection, "Requests rejected as invalid, before an application was selected."),
     LABELLED("outcomes_total", "requests", "outcome", each_outcome, "How requests ended."),
     LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests without an application ended."),
     METRIC_LOG_DROPPED(each_lb),
@@ -339,9 +339,9 @@ static const struct metric metrics[] = {
     {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_worker, .get = count_tunnels},
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),
-    TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or with a name that has no permitted address."),
+    TREE("tree_rejected_providers", "providers", rejected, "Registrations rejected: of another application, or with a name that has no permitted address."),
     TREE("tree_held_workers", "workers", held, "Workers that are held although their registration ended, because many ended at once."),
-    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
+    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not responded yet; workers and settings are those of the cached snapshot."),
 #define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "limit", doc, each_limit, METRIC_MEMBER(type, struct limit_page, view.member)},
 #include "lb/core/limit_figure.def"
     LIMIT_SETTING("limit_workers", workers, "The setting workers: how many may hold one key."),
@@ -349,12 +349,12 @@ static const struct metric metrics[] = {
     LIMIT_SETTING("limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
     LIMIT_DAEMON("pool_counter_server_connections", "connections", connections, "Connections to a pool counter daemon."),
     LIMIT_DAEMON("pool_counter_server_idle", "connections", idle, "Of these, idle."),
-    LIMIT_DAEMON("pool_counter_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
+    LIMIT_DAEMON("pool_counter_server_suspended", "yes or no", suspended, "1: the daemon is suspended because it failed repeatedly."),
 #define STORED_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(COUNT, struct app_page, stored.member)},
 #include "lb/core/limit_figure.def"
     RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
-    RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that a rate rejected."),
-    RATE("rate_shadow_refused_total", COUNTER, "requests", shadow_refused, "Requests that a rate with shadow: true would have rejected."),
+    RATE("rate_rejected_total", COUNTER, "requests", rejected, "Requests that a rate rejected."),
+    RATE("rate_shadow_rejected_total", COUNTER, "requests", shadow_rejected, "Requests that a rate with shadow: true would have rejected."),
     RATE("rate_keys", GAUGE, "keys", keys, "Keys with a count."),
     RATE("rate_evicted_total", COUNTER, "keys", evicted, "Keys that were dropped to make room: max_keys may be too small."),
 };

@@ -16,64 +16,64 @@
 
 enum { STATUS_WORKERS_MAX = 200 /* rows of workers; the search finds the others */ };
 
-/* ---- shared answers ---- */
+/* ---- shared responses ---- */
 
-struct stored_answer {
-    struct text answer;
+struct shared_response {
+    struct text response;
     uint64_t until_us; /* 0: nothing is stored */
 };
 
-struct shared_answers {
-    struct stored_answer pages[SHARED_PAGES];
+struct shared_responses {
+    struct shared_response pages[SHARED_PAGES];
 };
 
-struct shared_answers *shared_answers_create(void)
+struct shared_responses *shared_responses_create(void)
 {
-    return xcalloc(1, sizeof(struct shared_answers));
+    return xcalloc(1, sizeof(struct shared_responses));
 }
 
-void shared_answers_clear(struct shared_answers *s)
+void shared_responses_clear(struct shared_responses *s)
 {
     for (size_t i = 0; i < SHARED_PAGES; ++i) {
-        text_fini(&s->pages[i].answer);
+        text_fini(&s->pages[i].response);
         s->pages[i].until_us = 0;
     }
 }
 
-void shared_answers_destroy(struct shared_answers *s)
+void shared_responses_destroy(struct shared_responses *s)
 {
     if (s == NULL)
         return;
-    shared_answers_clear(s);
+    shared_responses_clear(s);
     free(s);
 }
 
-bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
-                         struct text *out)
+bool shared_responses_take(const struct shared_responses *s, enum shared_page page, uint64_t now_us,
+                           struct text *out)
 {
-    const struct stored_answer *k = &s->pages[page];
+    const struct shared_response *k = &s->pages[page];
 
     if (now_us >= k->until_us)
         return false;
-    text_add(out, text_slice(&k->answer));
+    text_add(out, text_slice(&k->response));
     return true;
 }
 
-void shared_answers_store(struct shared_answers *s, enum shared_page page, uint64_t now_us,
-                          uint64_t cost_us, struct slice answer)
+void shared_responses_store(struct shared_responses *s, enum shared_page page, uint64_t now_us,
+                            uint64_t cost_us, struct slice response)
 {
-    struct stored_answer *k = &s->pages[page];
-    uint64_t age = cost_us < SHARED_ANSWER_MAX_US / SHARED_ANSWER_TIMES
-                       ? cost_us * SHARED_ANSWER_TIMES
-                       : SHARED_ANSWER_MAX_US;
+    struct shared_response *k = &s->pages[page];
+    uint64_t age = cost_us < SHARED_RESPONSE_MAX_US / SHARED_RESPONSE_TIMES
+                       ? cost_us * SHARED_RESPONSE_TIMES
+                       : SHARED_RESPONSE_MAX_US;
 
-    if (cost_us < SHARED_ANSWER_FROM_US) {
+    if (cost_us < SHARED_RESPONSE_FROM_US) {
         if (now_us >= k->until_us)
-            text_fini(&k->answer);
+            text_fini(&k->response);
         return;
     }
-    text_clear(&k->answer);
-    text_add(&k->answer, answer);
+    text_clear(&k->response);
+    text_add(&k->response, response);
     k->until_us = now_us + age;
 }
 
@@ -88,9 +88,9 @@ static uint64_t thread_us(void)
 }
 
 /* Appends the stored response, or a new one. */
-static int lb_status_answer(struct lb *lb, enum shared_page page, struct text *body)
+static int lb_status_respond(struct lb *lb, enum shared_page page, struct text *body)
 {
-    if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
+    if (shared_responses_take(lb->responses, page, clock_mono_us(), body))
         return 200;
     uint64_t from_us = thread_us();
 
@@ -100,26 +100,26 @@ static int lb_status_answer(struct lb *lb, enum shared_page page, struct text *b
         status_resumes(lb, body);
     else
         status_metrics(lb, &(struct metrics){.out = body, .open = page == SHARED_OPEN_METRICS});
-    shared_answers_store(lb->answers, page, clock_mono_us(), thread_us() - from_us,
-                         text_slice(body));
+    shared_responses_store(lb->responses, page, clock_mono_us(), thread_us() - from_us,
+                           text_slice(body));
     return 200;
 }
 
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return lb_status_answer(context, SHARED_STATUS, body);
+    return lb_status_respond(context, SHARED_STATUS, body);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return lb_status_answer(context, SHARED_RESUMES, body);
+    return lb_status_respond(context, SHARED_RESUMES, body);
 }
 
 static void page_metrics(void *context, struct metrics *m)
 {
-    (void)lb_status_answer(context, m->open ? SHARED_OPEN_METRICS : SHARED_METRICS, m->out);
+    (void)lb_status_respond(context, m->open ? SHARED_OPEN_METRICS : SHARED_METRICS, m->out);
 }
 
 /*

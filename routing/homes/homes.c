@@ -468,7 +468,7 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
 
         if (best != NULL && !homes_before(w, best, HOMES_BY_LOAD))
             continue;
-        if (homes_refused(r, w))
+        if (homes_rejected(r, w))
             continue;
         best = w;
         if (i == 0)

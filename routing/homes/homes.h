@@ -106,7 +106,7 @@ struct homes_request {
     uint64_t cls_hash; /* class_hash of it; 0: not computed yet */
     uint64_t now_us;   /* monotonic */
     /* Returns true if the worker with this context may not have the request. NULL: all may. */
-    bool (*refuses)(void *context, void *worker_context);
+    bool (*rejects)(void *context, void *worker_context);
     void *context;
 };
 
@@ -204,7 +204,7 @@ struct homes_sight {
     struct homes_worker *worker;
     bool home;       /* of the class */
     bool eligible;   /* homes may be ineligible */
-    bool refused;    /* it may not have the request */
+    bool rejected;   /* it may not have the request */
     double work_us;  /* B */
     double saves_us; /* difference to the home with the least work; <= 0: no saving, or no home */
     /* L + (B - min B) / P: the lowest gets a class that needs a home, or another one. */

@@ -223,9 +223,9 @@ struct homes {
 };
 
 /* Returns true if W may not have the request. */
-static inline bool homes_refused(const struct homes_request *r, const struct homes_worker *w)
+static inline bool homes_rejected(const struct homes_request *r, const struct homes_worker *w)
 {
-    return r->refuses != NULL && r->refuses(r->context, w->context);
+    return r->rejects != NULL && r->rejects(r->context, w->context);
 }
 
 /* Like fmax, but not for NaN, and without a function call. */

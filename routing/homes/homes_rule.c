@@ -125,12 +125,12 @@ static void consider_worker(const struct choosing *g, struct homes_worker *w, st
     bool better = best->worker == NULL || value < best->value ||
                   (value == best->value && w->number < best->worker->number);
 
-    if (better && !is_home_of(g->c, w) && !homes_refused(g->r, w))
+    if (better && !is_home_of(g->c, w) && !homes_rejected(g->r, w))
         *best = (struct found){w, value};
 }
 
 /* argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
- * levels of both orders, where it most likely is; if all of these are refused, any that is not. */
+ * levels of both orders, where it most likely is; if all of these are rejected, any that is not. */
 static noinline_ struct homes_worker *best_other(const struct choosing *g)
 {
     const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
@@ -183,7 +183,7 @@ static noinline_ bool first_home(struct choosing *g)
         plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
     ASSERT(plan->nwarm <= HOMES_WARM_MAX);
     for (size_t i = 0; i < plan->nwarm; ++i) {
-        if (plan->warm[i]->eligible && !homes_refused(g->r, plan->warm[i]))
+        if (plan->warm[i]->eligible && !homes_rejected(g->r, plan->warm[i]))
             return choose_worker(g, plan->warm[i], HOMES_WARM);
     }
     return choose_worker(g, best_other(g), HOMES_NEW);
@@ -217,7 +217,7 @@ static bool is_victim(const struct choosing *g, const struct homes_pair *home)
     return own_us < HOMES_VICTIM_OWN * g->out->home_us;
 }
 
-/* Adds a home (COPY), or moves the class away from HOME (MOVE), if that pays. */
+/* Adds a home (REPLICATE), or moves the class away from HOME (REASSIGN), if that pays. */
 static bool relieve_home(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
@@ -301,7 +301,7 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
     double least = HOMES_REBALANCE_USUAL * h->usual_share;
     if (least > HOMES_REBALANCE_SHARE)
         least = HOMES_REBALANCE_SHARE;
-    if (share < least * gap || is_home_of(g->c, x) || homes_refused(g->r, x))
+    if (share < least * gap || is_home_of(g->c, x) || homes_rejected(g->r, x))
         return false;
     return move_to(g, from, x, HOMES_REBALANCE);
 }
@@ -331,7 +331,7 @@ static bool rule_choose(struct choosing *g)
             continue;
         ++g->out->homes;
         if ((home == NULL || homes_before(p->worker, home->worker, HOMES_BY_WORK)) &&
-            !homes_refused(g->r, p->worker))
+            !homes_rejected(g->r, p->worker))
             home = p;
     }
     if (g->out->homes == 0)
@@ -391,7 +391,7 @@ static void add_sight(const struct homes *h, const struct homes_request *r,
         .worker = w,
         .home = is_home_of(plan->cls, w),
         .eligible = w->eligible,
-        .refused = homes_refused(r, w),
+        .rejected = homes_rejected(r, w),
         .work_us = work_us,
         .saves_us = c->homes != 0 ? c->home_us - work_us : 0,
         .cost = homes_load(h, w) + (work_us - c->least_us) / h->cold_us,

@@ -47,7 +47,7 @@ class Written(Page):
         return yaml.safe_load(self.path(name).read_text())
 
 
-class Answer:
+class Response:
     def __init__(self, status, head, body, version):
         self.status, self.head, self.body, self.version = status, head, body, version
 
@@ -125,11 +125,11 @@ class Site:
             address = 'unix:' + path if '{socket}' in words else '127.0.0.1:' + port
             self.world.process(list(map(fill, command)), 'app%d' % n, cwd=self.root,
                                env={key: fill(value) for key, value in environment.items()})
-            wait_until(lambda: self.answers(address), '%s at %s' % (self.name, address))
+            wait_until(lambda: self.responds(address), '%s at %s' % (self.name, address))
             self.addresses.append(address)
         self.listen({'workers': self.addresses, 'max_connections': self.settings.get('concurrency', 1)})
 
-    def answers(self, address):
+    def responds(self, address):
         assert all(p.alive() for p in self.world.processes), [p.output()[-2000:] for p in self.world.processes]
         try:
             return self.direct(address, self.settings['ready_probe']).status == 200
@@ -143,10 +143,10 @@ class Site:
     def act(self, action, worker):
         """Performs an action at the admin address, which is loopback. It is complete when this returns."""
         with Client(self.lb.admin) as c:
-            answer = c.request('POST', '/actions/' + action, host=self.lb.admin, body=json.dumps(
+            response = c.request('POST', '/actions/' + action, host=self.lb.admin, body=json.dumps(
                 {'worker': worker, 'application': self.application}).encode(),
                 headers=[('Content-Type', 'application/json'), ('Authorization', 'Bearer ' + TOKEN)])
-        assert answer.status == 200, answer.text
+        assert response.status == 200, response.text
 
     def base(self, protocol):
         return self.bases['https' if protocol == 'http2' else 'http']
@@ -165,7 +165,7 @@ class Site:
         assert out.returncode == 0, (out.stderr, head.read_text() if head.exists() else None)
         status, version = out.stdout.decode().split()
         assert version == ('2' if protocol == 'http2' else '1.1')
-        return Answer(int(status), head.read_text().rstrip().split('\r\n\r\n')[-1] + '\r\n', body.read_bytes(), version)
+        return Response(int(status), head.read_text().rstrip().split('\r\n\r\n')[-1] + '\r\n', body.read_bytes(), version)
 
     def stream(self, protocol, target='/stream'):
         """

@@ -33,7 +33,7 @@ class Judge:
         self.counts = collections.Counter()
         self.wrong = []                                  # corrupt, failed or unexplained results: none is allowed
         self.deeds = collections.defaultdict(list)
-        self.answered = collections.Counter()            # POSTs by target: answers with 200
+        self.responded = collections.Counter()            # POSTs by target: responds with 200
         self.sent = set()
 
     def done_to(self, worker):
@@ -53,7 +53,7 @@ class Judge:
         """Records a response that is complete according to its framing."""
         worker = headers.get('x-worker')
         if method == 'POST' and status != 200:
-            self.count('POSTs not answered by a worker')
+            self.count('POSTs without a response of a worker')
         elif status != 200:
             self.fault('failed GETs', kind, target, status, body[:200])
         elif digest(body) != digest(body_of(target)):
@@ -63,7 +63,7 @@ class Judge:
             self.count('whole, ' + kind)
             if method == 'POST':
                 with self.lock:
-                    self.answered[target] += 1
+                    self.responded[target] += 1
 
     def cut(self, kind, method, target, headers, began, why):
         """
@@ -80,7 +80,7 @@ class Judge:
 
     def none(self, kind, method, target, why):
         """Records a request without a response: its connection ended before."""
-        self.fault('unanswered requests', kind, method, target, repr(why))
+        self.fault('requests without a response', kind, method, target, repr(why))
 
 
 class Kind(threading.Thread):
@@ -274,7 +274,7 @@ class Garbage(Kind):
             except socket.timeout:
                 self.judge.fault('garbage that was not rejected', what[:80])
             if c.buffer.startswith(b'HTTP/1.1 2'):
-                self.judge.fault('garbage that was answered', what[:80], bytes(c.buffer[:200]))
+                self.judge.fault('garbage that got a response', what[:80], bytes(c.buffer[:200]))
             self.judge.count('garbage')
 
 
@@ -297,7 +297,7 @@ class Posts(Kind):
 class Http2(Kind):
     """
     Several concurrent streams on a persistent connection; some are reset. After GOAWAY the streams up to the last processed one
-    must still be answered; later ones were not processed and may be retried on another connection.
+    must still get a response; later ones were not processed and may be retried on another connection.
     """
 
     def open(self):

@@ -41,7 +41,7 @@ class ChaosAgent(Agent):
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=SANITIZER)
 
     def pids(self):
-        """The pids of all its application processes and their descendants. Empty if the agent does not answer."""
+        """The pids of all its application processes and their descendants. Empty if the agent does not respond."""
         try:
             slots = self.json()['applications']['app']['slots']
         except (OSError, AssertionError):

@@ -12,7 +12,7 @@ from support.base import BIN, LIMIT
 TOKEN = 'a-word-that-cannot-be-guessed'
 
 
-class Answer:
+class Response:
     def __init__(self, done):
         self.code, self.out, self.error = done.returncode, done.stdout, done.stderr
 
@@ -26,7 +26,7 @@ def ctl(*words, code=0, text=None, env=None, timeout=LIMIT):
                           timeout=timeout, env={**os.environ, **(env or {})})
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     assert 'Sanitizer' not in done.stderr and 'assertion failed' not in done.stderr, done.stderr
-    return Answer(done)
+    return Response(done)
 
 
 @contextlib.contextmanager

@@ -116,7 +116,7 @@ class Two(Agent):
         super().start()
         wait_until(lambda: self.state_of('good') == 'ready', 'the good application')
         self.good_pid = self.good_process()['pid']
-        self.supervisor = self.json()['keeper_pid']
+        self.supervisor = self.json()['supervisor_pid']
         self.load = Load([self.good])
 
     def app(self, name='app'):

@@ -34,7 +34,7 @@ class Load:
     def go_round(self):
         """Waits until each client has started and completed a request from now on."""
         targets = [n + 2 for n in self.by_client]
-        wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)), 'each client to be answered')
+        wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)), 'each client to get a response')
 
     def _run(self, n, address, host):
         client = None
@@ -76,7 +76,7 @@ class Shared:
         config = {'workers': self.app.addresses, 'resume': 'measure', 'retries': 0,
                   'pool_counter_servers': [d.address for d in self.daemons],
                   # Long time-outs: a daemon that is slow on a busy machine must not count as hanging or unreachable.
-                  'pool_counter_connect_timeout': '60s', 'pool_counter_answer_timeout': '60s',
+                  'pool_counter_connect_timeout': '60s', 'pool_counter_response_timeout': '60s',
                   'limits': {'sites': {'where': 'daemon', 'workers': WORKERS, 'maxqueue': 1000, 'timeout': '10m'}}}
         self.balancers = [world.resumelb(config, name='lb%d' % i) for i in range(2)]
         self.hosts = self._find_hosts(keys)
@@ -116,13 +116,13 @@ class Shared:
     def wait_passed(self, o):
         """Waits until requests of a key of the dead daemon exceed the limit, and all load balancers back off from the daemon."""
         wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed')
-        self._wait_rests(o)
-        # After each thread has processed the end of its connections, no earlier reply of the daemon can end the back-off.
+        self._wait_suspended(o)
+        # After each thread has processed the end of its connections, no earlier response of the daemon can end the back-off.
         self.clients.go_round()
-        self._wait_rests(o)
+        self._wait_suspended(o)
 
-    def _wait_rests(self, o):
-        wait_until(lambda: all(self._server(lb, o.at)['resting'] for lb in self.balancers), 'the daemon to rest')
+    def _wait_suspended(self, o):
+        wait_until(lambda: all(self._server(lb, o.at)['suspended'] for lb in self.balancers), 'the daemon to be suspended')
 
     def restart(self, o):
         self.daemons[o.at].start()
@@ -134,7 +134,7 @@ class Shared:
 
     def _in_use(self, lb, at):
         server = self._server(lb, at)
-        return not server['resting'] and server['connections'] > 0
+        return not server['suspended'] and server['connections'] > 0
 
     def wait_settled(self, o):
         """Waits until both load balancers use the daemon again, and the requests that were admitted uncounted have been served."""

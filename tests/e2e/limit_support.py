@@ -15,17 +15,17 @@ from support.scripted import Scripted, serve
 
 
 class HeldApp:
-    """A worker that holds its responses until the test releases them. `answers`: functions that send the response, by path."""
+    """A worker that holds its responses until the test releases them. `responses`: functions that send the response, by path."""
 
-    def __init__(self, answers=None):
+    def __init__(self, responses=None):
         self.lock, self.waiting, self.begun = threading.Lock(), [], []
         self.most = 0    # maximum number of concurrent requests
         self.open = threading.Event()
-        self.answers = answers or {}
-        self.server = Scripted(serve(self.answer))
+        self.responses = responses or {}
+        self.server = Scripted(serve(self.respond))
         self.address = self.server.address
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         method, target = head.decode('latin-1').split(' ')[:2]
         done = threading.Event()
         with self.lock:
@@ -38,11 +38,11 @@ class HeldApp:
         with self.lock:
             if done in self.waiting:
                 self.waiting.remove(done)
-        act = self.answers.get(target.partition('?')[0])
+        act = self.responses.get(target.partition('?')[0])
         if act is not None:
             act(c, number)
         else:
-            c.answer(b'number %d' % number)
+            c.respond(b'number %d' % number)
 
     def let_go(self, n=1):
         """Releases the responses of the N oldest requests in progress."""
@@ -74,7 +74,7 @@ class Asked:
         except Exception as e:
             self.problem = e
 
-    def answered(self):
+    def responded(self):
         return not self.thread.is_alive()
 
     def wait(self):
@@ -143,7 +143,7 @@ def balancer(world, app, limits, name='resumelb', **more):
     listen = more.pop('listen', None)
     if 'pool_counter_servers' in more:
         # Long time-outs: a daemon that is slow on a busy machine must not count as hanging, except in tests of that.
-        config.update(pool_counter_connect_timeout='60s', pool_counter_answer_timeout='60s')
+        config.update(pool_counter_connect_timeout='60s', pool_counter_response_timeout='60s')
     config.update(more)
     return world.resumelb(config, name=name, listen=listen)
 

@@ -62,7 +62,7 @@ class Stream:
         return self.line()
 
     def ask_or_none(self, text):
-        """Sends TEXT and returns the reply, or None if the connection was closed."""
+        """Sends TEXT and returns the response, or None if the connection was closed."""
         try:
             return self.ask(text) or None
         except OSError:
@@ -145,9 +145,9 @@ class Daemon:
     def ask(self, line):
         """Sends the request on a new connection."""
         c = self.connect()
-        answer = c.ask(line)
+        response = c.ask(line)
         c.close()
-        return answer
+        return response
 
     def full(self):
         c = self.connect()

@@ -39,13 +39,13 @@ def test_a_line_has_every_field_that_the_documentation_has_and_no_other(world):
     documented = re.findall(r'^\| `(\w+)` \| (?:text|number|bytes|microseconds) \|', DOCS.read_text(), re.M)
     assert list(line) == ['time'] + documented
     assert line['class'] == 'a.example' and line['worker'] == lb.worker.address and line['reason'] == 'new'
-    assert line['backlog'] == 0 and line['tries'] == 1 and line['outcome'] == 'answered'
+    assert line['backlog'] == 0 and line['tries'] == 1 and line['outcome'] == 'responded'
     parts = ['limit_wait_us', 'worker_wait_us', 'connection_wait_us', 'service_us', 'deliver_us']
     assert sum(line[p] for p in parts) <= line['total_us'] and line['first_byte_us'] <= line['service_us']
 
 
 def test_fields_and_the_sample_follow_sighup_and_errors_have_their_line(world):
-    w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
+    w = world.scripted(serve(lambda c, head, body: c.respond(status='500 Oops' if b'GET /broken' in head else '200 OK')))
     path = world.directory / 'access.log'
     config = {'workers': [w.address], 'access_log': str(path), 'access_log_format': 'json',
               'access_log_fields': ['target', 'status']}
@@ -79,27 +79,27 @@ def test_sigusr1_opens_the_file_again_and_reads_no_configuration(world):
     assert 'config-reloaded' not in lb.process.output()
 
 
-def test_a_field_that_is_none_is_refused_with_its_place(world):
+def test_a_field_that_is_none_is_rejected_with_its_place(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\naccess_log_fields: [class, klass]\n')
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True)
     assert r.returncode == 1 and ':2:28: access_log_fields: unknown field klass' in r.stderr
 
 
-def test_a_permitted_client_gets_the_routing_trace(world):
-    w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('Resumelb-Route', 'class="forged"')])))
+def test_a_permitted_client_gets_the_route_trace(world):
+    w = world.scripted(serve(lambda c, head, body: c.respond(headers=[('Resumelb-Route', 'class="forged"')])))
     config = {'workers': [w.address], 'route_trace': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}
     lb = world.resumelb(config)
     told = lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9'), ('X-Class', 'a"b')])
-    assert re.fullmatch(r'class="a\\"b"; worker="%s"; why=new; backlog=0; tries=1; limit_us=0; '
+    assert re.fullmatch(r'class="a\\"b"; worker="%s"; reason=new; backlog=0; tries=1; limit_us=0; '
                         r'worker_us=\d+; connection_us=\d+' % re.escape(w.address), told['Resumelb-Route'])
     assert lb.get('/')['Resumelb-Route'] is None
     lb.reload(dict(config, route_trace=[]))
     wait_until(lambda: lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9')])['Resumelb-Route'] is None,
                'no route trace')
     lb.reload(dict(config, route_trace=['loopback', 'nonsense']))
-    wait_until(lambda: 'route_trace: nonsense' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'route_trace: nonsense' in lb.process.output(), 'the rejection')
 
 
 def test_a_rejected_request_has_a_route_trace_without_a_worker(world):

@@ -70,8 +70,8 @@ def test_a_drain_that_cannot_be_saved_says_so_and_is_saved_when_it_can_be(acting
     for changed in (True, False):
         done = acting.done('drain', {'worker': first})
         assert (done['changed'], done['state'], done['unsaved']) == (changed, 'drained', 'Not a directory')
-        answer = ctl('drain', first, '--address', acting.lb.admin, '--token-file', token, code=1)
-        assert 'in effect, but not saved: Not a directory (retried; a restart before forgets it)' in answer.error
+        response = ctl('drain', first, '--address', acting.lb.admin, '--token-file', token, code=1)
+        assert 'in effect, but not saved: Not a directory (retried; a restart before forgets it)' in response.error
     assert str(directory / 'drained.json') in [f['file'] for f in acting.lb.json()['unsaved_files']]
     assert metric(acting.lb, 'resumelb_state_files_unsaved') >= 1
     directory.unlink()
@@ -199,7 +199,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     wait_until(lambda: set(lb.workers()) == {workers[0], workers[3]}, 'it to be back')
 
 
-def test_reload_states_what_is_refused(acting):
+def test_reload_states_what_is_rejected(acting):
     acting.lb.config['retries'] = 1
     acting.lb.write_config()
     assert acting.done('reload') == {'action': 'reload'}
@@ -211,7 +211,7 @@ def test_reload_states_what_is_refused(acting):
     assert acting.lb.app()['settings']['retries']['value'] == '1'
 
 
-def test_orders_that_make_no_sense_are_refused_and_do_nothing(acting):
+def test_orders_that_make_no_sense_are_rejected_and_do_nothing(acting):
     mine = acting.workers[0].address
     for what, order, status in [
             ('drain', None, 400), ('drain', {'worker': 'nobody:1'}, 404), ('drain', {'worker': mine, 'application': 'x'}, 404),

@@ -47,7 +47,7 @@ def test_a_worker_that_hangs_gets_no_more_work(world):
     gate = world.directory / 'gate'
     hang = Client(lb.address)
     hang.send(host=SITES[0], headers=[('X-Until', str(gate))])
-    # As the request remains unanswered, all other classes of the worker move to other ones, and new classes avoid it.
+    # As the request remains without a response, all other classes of the worker move to other ones, and new classes avoid it.
     wait_until(lambda: all(explain(lb, s)['worker'] != hung for s in victims + ['new.example']), 'no class to be sent there')
     told = wait_until(lambda: (x := explain(lb, victims[0]))['reason'] in ('reassign', 'replicate') and x, 'a home elsewhere')
     (passed,) = [c for c in told['candidates'] if c['worker'] == hung]
@@ -67,11 +67,11 @@ def visit_all_but_the_first(lb):
 def test_a_worker_that_fails_fast_gets_no_more_than_the_others(world, eject_after):
     """A worker that fails immediately has the fewest requests in flight; this must not attract classes to it."""
     def worker(failing):
-        def answer(c, head, body):
+        def respond(c, head, body):
             if not failing:
                 threading.Event().wait(.004)
-            c.answer(b'', '500 Oops' if failing else '200 OK')
-        return world.scripted(serve(answer))
+            c.respond(b'', '500 Oops' if failing else '200 OK')
+        return world.scripted(serve(respond))
 
     workers = [worker(i == 0) for i in range(4)]
     lb = world.resumelb({'workers': [w.address for w in workers], 'eject_after': eject_after, 'history': 10})
@@ -135,7 +135,7 @@ def test_a_class_that_is_all_there_is_may_have_all_workers(world):
 class SlowWorker:
     """A worker that serves one request at a time, each in 4 ms.
 
-    While `go` is not set it holds each request until PATIENCE others have been answered, and then fails it. If it holds more than
+    While `go` is not set it holds each request until PATIENCE others have got a response, and then fails it. If it holds more than
     HELD requests it fails the oldest immediately, as otherwise it might hold the requests of all clients.
     """
     PATIENCE, HELD = 200, 8
@@ -145,20 +145,20 @@ class SlowWorker:
         self.held = []
         self.go = threading.Event()
         self.go.set()
-        self.address = world.scripted(serve(self.answer)).address
+        self.address = world.scripted(serve(self.respond)).address
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         if not self.go.is_set():
             until = self.done() + self.PATIENCE
             self.held.append(c)
-            wait_until(lambda: self.go.is_set() or self.done() >= until or c not in self.held[-self.HELD:], 'others to be answered')
+            wait_until(lambda: self.go.is_set() or self.done() >= until or c not in self.held[-self.HELD:], 'others to get a response')
             self.held.remove(c)
             c.reset()
             raise ConnectionResetError
         with self.free:
             threading.Event().wait(.004)
             self.served += 1
-        c.answer()
+        c.respond()
 
 
 @pytest.mark.parametrize('sites', [3, pytest.param(6, marks=pytest.mark.soak)])

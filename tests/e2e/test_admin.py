@@ -18,7 +18,7 @@ def lb(world):
     for i in range(6):
         lb.get('/page?%d' % i, host='a.example', headers=[('User-Agent', 'quo"te'), ('Referer', 'http://r/')])
     # an outcome is counted just after the client has the last byte
-    wait_until(lambda: lb.app()['outcomes']['answered'] == 6, 'six answers to be counted')
+    wait_until(lambda: lb.app()['outcomes']['responded'] == 6, 'six responses to be counted')
     return lb
 
 
@@ -30,7 +30,7 @@ def test_status_json_has_the_pool_and_its_workers(lb):
     (w,) = app['workers']
     assert w['name'] == lb.worker.address and w['requests'] == 6 and w['backlog'] == 0
     assert 0 < w['mean_backlog'] <= 1 and w['oldest_s'] is None and w['skills'] == 1
-    assert app['outcomes']['answered'] == 6
+    assert app['outcomes']['responded'] == 6
     assert app['stats']['connections_reused'] >= 4
     assert list(lb.json('/resumes.json')['applications']['default'][lb.worker.address]) == ['a.example']
 
@@ -78,7 +78,7 @@ def test_metrics_are_prometheus_text(lb):
     assert seen['resumelb_total_seconds_count', '{application="default"}'] == 6
     assert seen['resumelb_total_seconds_bucket', '{application="default",le="+Inf"}'] == 6
     assert seen['resumelb_client_connections_total', None] >= 1
-    assert seen['resumelb_client_refused_total', '{reason="no Host"}'] == 0
+    assert seen['resumelb_client_rejected_total', '{reason="no Host"}'] == 0
     manual = subprocess.run([BIN / 'resumelb', '--describe', 'stats'], capture_output=True, text=True, timeout=LIMIT)
     assert families == set(re.findall(r'^\| `(\w+)`', manual.stdout, re.M)), 'the manual has each'
 
@@ -121,4 +121,4 @@ def test_the_access_log_as_json(world):
     lb.get('/x\\y', host='b.example', method='POST', body=b'abc')
     line = json.loads(wait_until(lambda: path.exists() and path.read_text(), 'a line').splitlines()[0])
     assert line['status'] == 200 and line['class'] == 'b.example' and line['worker'] == w.address
-    assert line['method'] == 'POST' and line['outcome'] == 'answered' and line['tries'] == 1
+    assert line['method'] == 'POST' and line['outcome'] == 'responded' and line['tries'] == 1

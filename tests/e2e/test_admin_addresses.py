@@ -60,7 +60,7 @@ def test_loopback_and_unix_sockets_need_none(tmp_path, program):
 
 
 def test_names_of_the_agents_own_files_are_no_applications(tmp_path):
-    for name in ('agent.lock', 'keeper.lock', 'keeper.sock', 'run', 'tree.json', 'tree.json.bad', 'tree.json.tmp.1'):
+    for name in ('agent.lock', 'supervisor.lock', 'supervisor.sock', 'run', 'tree.json', 'tree.json.bad', 'tree.json.tmp.1'):
         path = tmp_path / 'config.yaml'
         path.write_text('state_dir: %s\napplications:\n  %s: {command: [/bin/cat], address: "127.0.0.1:1"}\n'
                         % (tmp_path / 'state', name))
@@ -68,7 +68,7 @@ def test_names_of_the_agents_own_files_are_no_applications(tmp_path):
         assert r.returncode == 1 and '%s:3:3: applications: %s is the name of a file' % (path, name) in r.stderr, r.stderr
 
 
-def test_an_address_of_the_agents_own_slots_is_refused(tmp_path):
+def test_an_address_of_the_agents_own_slots_is_rejected(tmp_path):
     port = free_port()
     slots = {'app': {'address': '127.0.0.1:%d+' % port, 'command': ['/bin/cat'], 'min_processes': 0, 'max_processes': 2}}
     path = tmp_path / 'config.yaml'
@@ -85,12 +85,12 @@ def test_with_a_token_nothing_is_reported_without_it(world, program):
     world.process([BIN / program, '-c', path], program)
     here = '127.0.0.1:%d' % port
 
-    def answers():
+    def responds():
         try:
             return get(here, '/metrics', host=here)
         except OSError:
             return None
-    wait_until(answers, 'the admin address')
+    wait_until(responds, 'the admin address')
     for target in ('/', '/metrics', '/status.json'):
         assert get(here, target, host=here).status == 401
         assert get(here, target, host=here, headers=[('Authorization', 'Bearer x' + TOKEN)]).status == 401

@@ -37,7 +37,7 @@ def test_gunicorn_serves_at_a_port_that_it_is_given(world):
 
 
 # Binds the port before the program that it is intended for, as any local user can. The process has its own session and is not a
-# descendant of the agent. It answers like an application.
+# descendant of the agent. It responds like an application.
 SQUATTER = """
 import http.server, os, sys, time
 if os.fork() == 0:
@@ -105,13 +105,13 @@ def test_without_a_probe_the_first_request_is_the_probe(world):
     assert agent.slot()['process']['state'] == 'ready'
 
 
-def test_a_first_request_that_is_not_answered_in_time_ends_the_process(world):
+def test_a_first_request_that_gets_no_response_in_time_ends_the_process(world):
     agent = TinyAgent(world, ready_probe=None, start_timeout='200ms').wait_ready()
     pid = agent.pid()
     assert agent.get(headers=[('X-Until', '/nonexistent')]).status == 502
     wait_until(lambda: agent.figures()['spawn_failures'] == 1 and not alive(pid), 'its end')
     agent.change(start_timeout='10m')
-    # the next process is not ready before it has answered a request
+    # the next process is not ready before it has responded to a request
     wait_until(lambda: agent.slot()['state'] == 'starting' and agent.slot().get('process', {}).get('pid') not in (None, pid, 0), 'another')
     assert agent.get().status == 200
     assert agent.slot()['state'] == 'ready'
@@ -129,14 +129,14 @@ def test_a_process_gets_a_clean_start(world):
     assert out['stdin'] == '/dev/null'
     assert out['pgid'] == out['pid']
     assert out['cwd'] == str(world.directory)
-    assert out['ppid'] == agent.json()['keeper_pid']
+    assert out['ppid'] == agent.json()['supervisor_pid']
 
 
 def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
     # an agent that does not run as root reports that it cannot
-    config = open_world.directory / 'refused.yaml'
+    config = open_world.directory / 'rejected.yaml'
     config.write_text('state_dir: %s\napplications: {app: {command: [/bin/true], root: /, user: daemon, '
-                      'address: "127.0.0.1:0"}}\n' % (open_world.directory / 'refused'))
+                      'address: "127.0.0.1:0"}}\n' % (open_world.directory / 'rejected'))
     root = os.geteuid() == 0
     ordinary = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if root else []
     out = subprocess.run([*ordinary, open_world.bin / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=LIMIT)
@@ -159,7 +159,7 @@ def test_output_of_a_process_is_in_the_log(world):
     wait_until(lambda: 'how="exit 3"' in agent.process.output(), 'its end in the log')
 
 
-def test_a_command_that_is_not_there_is_reported_and_requests_are_refused_unprocessed(world):
+def test_a_command_that_is_not_there_is_reported_and_requests_are_rejected_unprocessed(world):
     agent = TinyAgent(world)
     agent.config['applications']['app']['command'] = ['/no/such/program']
     agent.process.stop()
@@ -173,15 +173,15 @@ def test_a_command_that_is_not_there_is_reported_and_requests_are_refused_unproc
 
 # ---- death ----
 
-def test_a_killed_process_is_replaced_by_another_incarnation(world):
+def test_a_killed_process_is_replaced_by_another_instance(world):
     agent = TinyAgent(world).wait_ready()
     stream = agent.stream()
     first = stream.wait(lambda x: x['state'] == 'ready')
     pid = agent.pid()
     os.kill(pid, signal.SIGKILL)
-    second = stream.wait(lambda x: x['state'] == 'ready' and x['incarnation'] != first['incarnation'])
+    second = stream.wait(lambda x: x['state'] == 'ready' and x['instance'] != first['instance'])
     assert agent.pid() != pid
-    assert wait_until(lambda: agent.provider()['incarnation'] == second['incarnation'], 'the tree')
+    assert wait_until(lambda: agent.provider()['instance'] == second['instance'], 'the tree')
     assert agent.get().status == 200
     assert agent.figures()['deaths'] == 1
 
@@ -255,7 +255,7 @@ def test_a_process_that_is_not_ready_in_time_is_ended(world):
     agent.process.wait_logged('process-start-timeout')
 
 
-def test_a_probe_answered_5xx_is_not_ready(world):
+def test_a_probe_responded_5xx_is_not_ready(world):
     status = world.directory / 'probe'
     agent = TinyAgent(world, env={'PROBE_STATUS_FILE': str(status)}).wait_listening()
     stream = agent.stream()
@@ -268,7 +268,7 @@ def test_a_probe_answered_5xx_is_not_ready(world):
     assert waiting.result().status == 200
 
 
-def test_a_process_that_does_not_answer_in_time_is_replaced(world):
+def test_a_process_that_does_not_respond_in_time_is_replaced(world):
     agent = TinyAgent(world, first_byte_timeout='200ms').wait_ready()
     pid = agent.pid()
     r = agent.get('/slow', headers=[('X-Until', '/nonexistent')])
@@ -300,7 +300,7 @@ def test_one_at_a_time_and_in_order(world):
     assert agent.served() == [line for i in range(6) for line in ('GET /%d' % i, 'done /%d' % i)]
 
 
-def test_a_full_queue_answers_unprocessed(world):
+def test_a_full_queue_responses_unprocessed(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
     go = world.directory / 'go'
     requests = [Background(agent.address, headers=[('X-Until', str(go))]) for _ in range(3)]
@@ -322,7 +322,7 @@ def test_waiting_ends_after_queue_timeout(world):
     assert first.result().status == 200
 
 
-def test_a_process_is_busy_until_it_has_answered_even_when_the_client_has_left(world):
+def test_a_process_is_busy_until_it_has_responded_even_when_the_client_has_left(world):
     agent = TinyAgent(world).wait_ready()
     go = world.directory / 'go'
     gone = Client(agent.address)
@@ -401,10 +401,10 @@ def test_a_dormant_slot_starts_a_process_when_a_request_reaches_it(world):
     r = agent.get(n=1)
     assert r.status == 200
     warm = stream.wait(lambda x: x['state'] == 'ready')
-    assert warm['incarnation'] == dormant['incarnation']
+    assert warm['instance'] == dormant['instance']
     os.kill(agent.pid(1), signal.SIGKILL)
-    again = stream.wait(lambda x: x['state'] == 'dormant' and x['incarnation'] != dormant['incarnation'])
-    assert again['incarnation'] != warm['incarnation']
+    again = stream.wait(lambda x: x['state'] == 'dormant' and x['instance'] != dormant['instance'])
+    assert again['instance'] != warm['instance']
 
 
 def test_the_hosts_budget_is_kept(world):
@@ -484,12 +484,12 @@ def test_only_allowed_networks_are_served(world):
     agent.config['allow'] = ['loopback']
     agent.top['allow'] = ['loopback']
     rewrite(agent)
-    wait_until(lambda: answered(agent.address), 'the new file')
+    wait_until(lambda: responded(agent.address), 'the new file')
     with Client(agent.address) as kept:
         assert kept.request().status == 200
         agent.config['allow'] = ['10.0.0.0/8']
         rewrite(agent)
-        wait_until(lambda: not answered(agent.address), 'the old networks')
+        wait_until(lambda: not responded(agent.address), 'the old networks')
         assert kept.request('GET', STREAM, headers=[('Resumelb-Feed', '1')]).status == 403
     assert not [line for line in agent.served() if STREAM in line]
 
@@ -499,7 +499,7 @@ def rewrite(agent):
     agent.process.kill(signal.SIGHUP)
 
 
-def answered(address):
+def responded(address):
     try:
         return get(address).status == 200
     except (OSError, CutShort):
@@ -537,7 +537,7 @@ def test_a_new_idle_timeout_applies_to_processes_of_another_program(world):
 
     def script(c):
         if c.read_request():
-            c.answer(b'hello')
+            c.respond(b'hello')
         if not c.read_request():
             ended.set()
     agent = attached(world, world.scripted(script).address)
@@ -563,11 +563,11 @@ def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, statu
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
 
 
-def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
+def test_an_idle_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
     """The process closes the connection when the next request arrives. It is unknown whether the process has read that request."""
     def script(c):
         if c.read_request():
-            c.answer(b'hello')
+            c.respond(b'hello')
         if c.read_request():
             c.reset()
     process = world.scripted(script)
@@ -578,7 +578,7 @@ def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_pos
     r = agent.get('/order', method='POST', body=b'x')
     assert (r.status, r['Resumelb-Failed'], r['Resumelb-Unprocessed']) == (502, '1', None)
     line = agent.process.wait_logged('process-request-failed')[-1]
-    assert 'response_begun=no repeatable=no connection=kept' in line
+    assert 'response_begun=no repeatable=no connection=reused' in line
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
     # on a new connection the request would not have failed
     agent.write_node({'unsafe_reuse_idle': '0s'})

@@ -18,12 +18,12 @@ KILLS = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 6
 
 
 def churn(agent, clients):
-    """Kills KILLS random processes, and restarts all processes with every second one. Requests are answered in between."""
+    """Kills KILLS random processes, and restarts all processes with every second one. Requests get a response in between."""
     for n in range(1, KILLS + 1):
         clients.go_on(7)
         if n % 2 == 0:
             (agent.tmp / 'restart.txt').touch()
-        # Kill a process only while another one serves, as otherwise no process could answer.
+        # Kill a process only while another one serves, as otherwise no process could respond.
         slots = wait_until(lambda: len(ready := [s for s in agent.app()['slots'] if s['state'] == 'ready']) > 1 and ready, 'two to serve')
         with contextlib.suppress(ProcessLookupError):
             os.kill(random.choice(slots)['process']['pid'], signal.SIGKILL)

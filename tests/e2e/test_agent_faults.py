@@ -171,7 +171,7 @@ def test_processes_killed_at_random_under_load(world, server):
     clients = Load([lb.address], clients=4, posts=4, target='/slow', lossy=True)
     kills, seen = 0, set()
     while kills < KILLS:
-        # kill only while all three are ready, so that at least two can answer
+        # kill only while all three are ready, so that at least two can respond
         wait_until(lambda: all(s['state'] == 'ready' for s in agent.app()['slots']), 'all to be ready')
         family = below([s['process']['pid'] for s in agent.app()['slots'] if s.get('process')])
         seen |= family
@@ -187,7 +187,7 @@ def test_processes_killed_at_random_under_load(world, server):
     agent.wait_ready()
     executed = agent.executed.read_text().split()
     assert len(executed) == len(set(executed))
-    # requests answered with 200 were executed
+    # requests that got 200 were executed
     assert set(clients.posts) - {target for target, _ in clients.lost} <= set(executed)
     assert agent.figures()['deaths'] >= 1
     agent.unharmed()

@@ -27,13 +27,13 @@ def classified(name, fingerprint=FINGERPRINT):
 def test_the_next_agent_takes_the_processes_over(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
+    instances = [agent.slot(n)['instance'] for n in range(2)]
     agent.process.kill()
     agent.process.wait()
     agent.start()
     agent.wait_ready()
     assert [agent.pid(n) for n in range(2)] == pids
-    assert [agent.slot(n)['incarnation'] for n in range(2)] == incarnations
+    assert [agent.slot(n)['instance'] for n in range(2)] == instances
     assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
     for n in range(2):
         assert json.loads(agent.get(n=n).body)['pid'] == pids[n]
@@ -61,7 +61,7 @@ def test_an_adopted_process_keeps_what_it_wrote_since(world):
 def test_a_process_that_died_without_an_agent_is_started_again(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     agent.process.kill()
     agent.process.wait()
     os.kill(pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ def test_a_process_that_died_without_an_agent_is_started_again(world):
     agent.start()
     agent.wait_ready()
     assert agent.pid() != pid
-    assert agent.json()['keeper_pid'] == supervisor
+    assert agent.json()['supervisor_pid'] == supervisor
 
 
 def test_a_process_of_another_command_is_not_taken_over(world):
@@ -88,7 +88,7 @@ def test_a_process_of_another_command_is_not_taken_over(world):
 def test_without_a_replacement_all_processes_end(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '200ms'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     agent.process.kill()
     agent.process.wait()
     wait_until(lambda: not [p for p in [*pids, supervisor] if alive(p)], 'processes and supervisor to end')
@@ -97,7 +97,7 @@ def test_without_a_replacement_all_processes_end(world):
 def test_sigterm_ends_a_supervisor_that_has_just_lost_its_agent(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '10m'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     freeze(supervisor)    # so that it finds both at once
     agent.process.kill()
     agent.process.wait()
@@ -109,7 +109,7 @@ def test_sigterm_ends_a_supervisor_that_has_just_lost_its_agent(world):
 def test_when_the_supervisor_dies_so_do_processes_and_agent(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    os.kill(agent.json()['keeper_pid'], signal.SIGKILL)
+    os.kill(agent.json()['supervisor_pid'], signal.SIGKILL)
     assert agent.process.wait() == 1
     wait_until(lambda: not [p for p in pids if alive(p)], 'processes to end')
     agent.start()
@@ -157,16 +157,16 @@ def test_sigterm_under_load_loses_no_request(world):
             try:
                 c = Client(agent.addresses[k % 2])
             except OSError:
-                outcomes.append('refused')
+                outcomes.append('rejected')
                 return
             with c:
                 target = '/%d-%d' % (k, i)
                 try:
                     c.send('POST', target, body=b'y' * 100)
-                    answered = c._more()
+                    responded = c._more()
                 except (ConnectionResetError, BrokenPipeError):
-                    answered = False
-                if not answered:
+                    responded = False
+                if not responded:
                     unheard.append(target)
                     return
                 try:
@@ -188,7 +188,7 @@ def test_sigterm_under_load_loses_no_request(world):
     for t in threads:
         t.join()
     assert not lost
-    assert set(outcomes) <= {(200, None), (503, '1'), 'refused'}
+    assert set(outcomes) <= {(200, None), (503, '1'), 'rejected'}
     # A connection that is in the queue of the socket when that closes is reset, and one that is idle is closed, whether or
     # not a request is in flight on it. No process has received such a request.
     assert not [line for line in agent.served() if line.split()[1] in unheard]
@@ -350,9 +350,9 @@ def test_skills_that_are_not_persistent_go_with_the_process(world):
     stream = agent.stream()
     agent.get(headers=classified('a'))
     stream.wait(lambda x: x['skills'])
-    incarnation = stream.last()['incarnation']
+    instance = stream.last()['instance']
     os.kill(agent.pid(), signal.SIGKILL)
-    line = stream.wait(lambda x: x['incarnation'] != incarnation and x['state'] == 'ready')
+    line = stream.wait(lambda x: x['instance'] != instance and x['state'] == 'ready')
     assert line['skills'] == {}
     assert not resume_file(agent).exists()
 
@@ -363,7 +363,7 @@ def test_persistent_skills_survive_the_process(world):
     agent.get(headers=classified('a'))
     before = stream.wait(lambda x: x['skills'])
     os.kill(agent.pid(), signal.SIGKILL)
-    after = stream.wait(lambda x: x['incarnation'] != before['incarnation'] and x['state'] == 'ready')
+    after = stream.wait(lambda x: x['instance'] != before['instance'] and x['state'] == 'ready')
     assert after['skills'] == before['skills']
 
 
@@ -387,7 +387,7 @@ def test_slots_are_registered_while_the_agent_runs(world):
     wait_until(lambda: (agent.provider() or {}).get('state') == 'ready', 'the registration')
     p = agent.provider()
     assert (p['application'], p['version'], p['description']) == ('app', '1.4', 'a shop')
-    assert p['pid'] == agent.pid() and p['incarnation'] == agent.slot()['incarnation']
+    assert p['pid'] == agent.pid() and p['instance'] == agent.slot()['instance']
     assert p['admin'] and 'classifier_fingerprint' not in p
     agent.get(headers=classified('a'))
     wait_until(lambda: agent.provider().get('classifier_fingerprint') == FINGERPRINT, 'what its skills are of')
@@ -422,22 +422,22 @@ def test_live_settings_come_from_the_tree(world):
     assert setting(agent, 'concurrency') == {'value': '1', 'origin': 'default'}
 
 
-def test_a_bad_or_local_setting_in_the_tree_is_refused_alone(world):
+def test_a_bad_or_local_setting_in_the_tree_is_rejected_alone(world):
     agent = TinyAgent(world, history=100).wait_ready()
     agent.write_node({'history': 7, 'max_queue': 5})
     wait_until(lambda: setting(agent, 'history')['value'] == '7', 'the setting')
     agent.write_node({'history': -1, 'max_queue': 6, 'command': '/bin/evil', 'user': 'root', 'address': '0.0.0.0:1'})
     wait_until(lambda: setting(agent, 'max_queue')['value'] == '6', 'the good one')
-    assert setting(agent, 'history')['value'] == '7' and 'refused' in setting(agent, 'history')
+    assert setting(agent, 'history')['value'] == '7' and 'rejected' in setting(agent, 'history')
     for name in ('command', 'user', 'address'):
-        assert setting(agent, name)['origin'] != 'tree' and 'refused' in setting(agent, name)
-    assert agent.figures()['settings_refused'] == 4
+        assert setting(agent, name)['origin'] != 'tree' and 'rejected' in setting(agent, name)
+    assert agent.figures()['settings_rejected'] == 4
 
 
-def test_a_check_across_fields_refuses_all_that_changed(world):
+def test_a_check_across_fields_rejects_all_that_changed(world):
     agent = TinyAgent(world, respawn_delay='100ms').wait_ready()
     agent.write_node({'respawn_delay_max': '50ms', 'max_queue': 5})
-    wait_until(lambda: 'refused' in setting(agent, 'respawn_delay_max'), 'the refusal')
+    wait_until(lambda: 'rejected' in setting(agent, 'respawn_delay_max'), 'the rejection')
     assert setting(agent, 'max_queue')['value'] == '100'
 
 
@@ -468,7 +468,7 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
     app = agent.config['applications']['app']
     app.update(history=50, max_queue=-1)
     rewrite(agent)
-    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the rejection')
     assert setting(agent, 'history')['value'] == '100'
     app.update(history=50, max_queue=7)
     rewrite(agent)

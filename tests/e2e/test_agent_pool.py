@@ -225,12 +225,12 @@ def test_maxima_are_lowered_and_raised_while_running(world):
     wait_until(lambda: (agent.provider(3) or {}).get('state') == 'ready', 'the fourth to be registered again')
 
 
-def test_more_slots_than_the_address_has_room_for_are_refused(world):
+def test_more_slots_than_the_address_has_room_for_are_rejected(world):
     agent = PoolAgent(world)
     agent.config['applications']['app']['address'] = agent.addresses[0]
     restart(agent).wait_ready()
     agent.write_node({'max_processes': 2, 'min_processes': 1})
-    wait_until(lambda: 'refused' in setting(agent, 'max_processes'), 'the refusal')
+    wait_until(lambda: 'rejected' in setting(agent, 'max_processes'), 'the rejection')
     assert 'room for 1' in json.dumps(setting(agent, 'max_processes'))
     assert len(agent.app()['slots']) == 1
 
@@ -356,7 +356,7 @@ def test_the_new_one_inherits_skills_where_they_are_persistent(world, persistent
     assert agent.get(headers=classified('a')).status == 200
     skills = stream.wait(lambda x: x['skills'])['skills']
     assert agent.get(headers=classified('a')).status == 200
-    second = stream.wait(lambda x: x['incarnation'] != first['incarnation'])
+    second = stream.wait(lambda x: x['instance'] != first['instance'])
     assert second['state'] == 'ready', 'no moment without a process'
     assert ('a' in second['skills']) == persistent and 'a' in skills
 
@@ -380,7 +380,7 @@ def test_requests_wait_in_one_line_or_each_for_a_process(world):
     assert {r.result().status for r in held + waiting + private} == {200}
 
 
-def test_a_full_line_is_answered_503_with_when_to_come_again(world):
+def test_a_full_line_gets_a_response_503_with_when_to_come_again(world):
     go = world.directory / 'go'
     agent = PoolAgent(world, max_queue=1).wait_ready()
     held = hold(agent, go)
@@ -463,7 +463,7 @@ def test_an_upgraded_connection_takes_no_place_but_is_counted(world):
         assert agent.ask().status == 200
         with Client(agent.front) as second:
             assert second.request('GET', '/ws', headers=upgrade).status == 503
-        assert agent.figures()['upgrades_refused'] == 1
+        assert agent.figures()['upgrades_rejected'] == 1
         # the tunnel keeps its process from being ended
         pid = agent.pid()
         agent.write_node({'max_requests': 1})

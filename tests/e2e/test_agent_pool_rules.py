@@ -20,7 +20,7 @@ def write_version(agent, version):
     agent.program.write_text('import os\nos.environ["APP_NAME"] = "%s"\n' % version + agent.code)
 
 
-def answer(response):
+def respond(response):
     assert response.status == 200, (response.status, response.text)
     return json.loads(response.body)
 
@@ -29,14 +29,14 @@ def answer(response):
 def test_with_always_restart_each_request_is_served_by_the_newest_code(world, slots):
     agent = MarkedAgent(world, slots=slots, gunicorn=slots == 1, top={'max_processes': slots}).wait_ready()
     for n in range(2 * slots):
-        answer(agent.get(n=n % slots))
+        respond(agent.get(n=n % slots))
     write_version(agent, 'first')
     (agent.tmp / 'always_restart.txt').touch()
     wait_until(lambda: 'application-one-request-per-process' in agent.process.output(), 'the file to be seen')
     seen = []
     for i in range(3 * slots):
         write_version(agent, 'version %d' % i)
-        seen.append(answer(agent.get(n=i % slots)))
+        seen.append(respond(agent.get(n=i % slots)))
     assert [a.get('port') or a['env']['APP_NAME'] for a in seen] == ['version %d' % i for i in range(3 * slots)]
     # All concurrent requests are served.
     together = [Background(agent.addresses[i % slots], 'GET', '/together') for i in range(6)]
@@ -95,7 +95,7 @@ def test_under_light_load_the_processes_that_are_too_many_idle_and_end(world):
     pids = set()
 
     def one_is_left():
-        pids.add(answer(get(agent.front, '/light'))['pid'])
+        pids.add(respond(get(agent.front, '/light'))['pid'])
         return processes_of(agent, 'app') == 1
 
     wait_until(one_is_left, 'the others to end')

@@ -128,7 +128,7 @@ def test_the_status_is_right_under_load(world):
     for t in threads:
         t.join()
     assert busy['processes'] == 2 and busy['applications']['app']['counts']['processes'] == 2
-    app = wait_until(lambda: _at_rest(agent), 'it to be at rest')
+    app = wait_until(lambda: _is_idle(agent), 'it to be idle')
     assert app['counts'] == {'processes': 2, 'starting': 0, 'busy': 0, 'idle': 2, 'leaving': 0}
     ids = set()
     for n, slot in enumerate(app['slots']):
@@ -137,7 +137,7 @@ def test_the_status_is_right_under_load(world):
         assert p['processed'] == counts[n] and p['sessions'] == 0
         assert {parent_of(x) for x in pids[n]} == {p['pid']} or pids[n] == {p['pid']}
         assert 0 <= p['last_used_s'] < 60 and 0 < p['uptime_s']
-        assert re.fullmatch('[0-9a-f]{32}', p['id']) and p['id'] == slot['incarnation']
+        assert re.fullmatch('[0-9a-f]{32}', p['id']) and p['id'] == slot['instance']
         ids.add(p['id'])
     assert len(ids) == 2
     assert agent.json()['uptime_s'] >= time.monotonic() - before
@@ -149,7 +149,7 @@ def test_the_status_is_right_under_load(world):
     assert p['cpu_s'] > 0 and p['cpu_percent'] >= 0
 
 
-def _at_rest(agent):
+def _is_idle(agent):
     app = agent.json()['applications']['app']
     return app if app['counts']['busy'] == 0 else None
 
@@ -201,7 +201,7 @@ def test_the_page_the_tool_and_the_figures_state_what_the_json_states(world, bro
     wait_until(lambda: agent.app()['settings']['max_queue']['origin'] == 'tree', 'the setting')
     for _ in range(5):
         assert agent.get().status == 200
-    app = wait_until(lambda: _at_rest(agent), 'it to be at rest')
+    app = wait_until(lambda: _is_idle(agent), 'it to be idle')
     browser.open_status(agent.admin)
     processes = rows(browser, 'pid')
     assert [r['slot'] for r in processes] == ['0', '1', '2']
@@ -293,7 +293,7 @@ def _replaced(agent, old):
     return p if p and p['id'] != old['id'] and p['state'] == 'ready' else None
 
 
-def test_detach_is_refused_to_one_that_has_not_the_token(world):
+def test_detach_is_rejected_to_one_that_has_not_the_token(world):
     agent = Guarded(world).wait_ready()
     p = agent.slot()['process']
     path = '/processes/%s/detach' % p['id']

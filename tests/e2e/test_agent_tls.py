@@ -56,7 +56,7 @@ def ask(agent, context, address=None):
         return c.request()
 
 
-def is_refused(agent, context, address=None):
+def is_rejected(agent, context, address=None):
     """Returns whether AGENT rejects the client. With TLS 1.3 a client detects this only when it reads."""
     try:
         ask(agent, context, address)
@@ -88,7 +88,7 @@ def test_without_a_good_certificate_none_gets_further_than_the_handshake(world, 
     server = pki.authority.sign('no-client', usage='serverAuth')
     assert ask(agent, client(pki, pki.balancer)).status == 200
     for context in (client(pki), client(pki, stranger), client(pki, server)):
-        assert is_refused(agent, context)
+        assert is_rejected(agent, context)
     with pytest.raises((OSError, CutShort)):
         agent.get()                                    # in the clear
     assert [line for line in agent.served() if line.startswith('GET')] == ['GET /']
@@ -112,9 +112,9 @@ def test_a_new_agent_takes_over_with_tls_on_and_no_request_is_lost(world, pki, t
     assert [agent.pid(n) for n in range(2)] == pids
     # The new process requests client certificates, like the old one.
     assert ask(agent, client(pki, pki.balancer)).status == 200
-    assert is_refused(agent, client(pki))
+    assert is_rejected(agent, client(pki))
     stranger = Authority(tmp_path, 'another').sign('balancer', usage='clientAuth')
-    assert is_refused(agent, client(pki, stranger))
+    assert is_rejected(agent, client(pki, stranger))
 
 
 def test_a_certificate_may_be_optional_but_not_bad(world, pki, tmp_path):
@@ -122,7 +122,7 @@ def test_a_certificate_may_be_optional_but_not_bad(world, pki, tmp_path):
     stranger = Authority(tmp_path, 'strangers').sign('stranger', usage='clientAuth')
     assert ask(agent, client(pki)).status == 200
     assert ask(agent, client(pki, pki.balancer)).status == 200
-    assert is_refused(agent, client(pki, stranger))
+    assert is_rejected(agent, client(pki, stranger))
 
 
 def test_an_application_s_own_address_speaks_tls_as_well(world, pki):
@@ -130,7 +130,7 @@ def test_an_application_s_own_address_speaks_tls_as_well(world, pki):
     agent = TinyAgent(world, top={'tls': mutual(pki)}, listen=[own]).wait_ready()
     r = ask(agent, client(pki, pki.balancer), own)
     assert r.status == 200 and ['x-forwarded-proto', 'https'] in json.loads(r.body)['headers']
-    assert is_refused(agent, client(pki), own)
+    assert is_rejected(agent, client(pki), own)
 
 
 def test_networks_are_checked_before_the_handshake(world, pki):
@@ -158,18 +158,18 @@ def test_certificates_and_authorities_change_at_sighup_and_when_their_files_do(w
     agent = TinyAgent(world, top={'tls': mutual(pki)}).wait_ready()
     other = Authority(tmp_path, 'other')
     theirs = other.sign('theirs', usage='clientAuth')
-    assert is_refused(agent, client(pki, theirs))
+    assert is_rejected(agent, client(pki, theirs))
     bundle = tmp_path / 'bundle.pem'
     bundle.write_text(other.cert.read_text())
     agent.config['tls']['client_ca'] = str(bundle)
     rewrite(agent)
-    wait_until(lambda: not is_refused(agent, client(pki, theirs)), 'the other authority')
-    assert is_refused(agent, client(pki, pki.balancer))
+    wait_until(lambda: not is_rejected(agent, client(pki, theirs)), 'the other authority')
+    assert is_rejected(agent, client(pki, pki.balancer))
     bundle.write_text(pki.authority.cert.read_text())
-    wait_until(lambda: not is_refused(agent, client(pki, pki.balancer)), 'the first authority')
-    assert is_refused(agent, client(pki, theirs))
+    wait_until(lambda: not is_rejected(agent, client(pki, pki.balancer)), 'the first authority')
+    assert is_rejected(agent, client(pki, theirs))
     bundle.write_text('nothing')
-    wait_until(lambda: 'certificates-reload-failed' in agent.process.output(), 'the file to be refused')
+    wait_until(lambda: 'certificates-reload-failed' in agent.process.output(), 'the file to be rejected')
     assert ask(agent, client(pki, pki.balancer)).status == 200
 
 
@@ -190,7 +190,7 @@ def test_a_session_is_not_resumed_across_a_change_of_authorities(world, pki, tmp
             return s.recv(10) != b'' and s.session_reused
     assert resumed()
     bundle.write_text(Authority(tmp_path, 'other').cert.read_text())
-    wait_until(lambda: is_refused(agent, client(pki, pki.balancer)), 'the other authority')
+    wait_until(lambda: is_rejected(agent, client(pki, pki.balancer)), 'the other authority')
     try:
         assert not resumed()
     except OSError:

@@ -27,19 +27,19 @@ UPGRADES = 5 * ROUNDS if ROUNDS > 1 else 2
 def test_a_new_agent_serves_with_the_same_processes(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
+    instances = [agent.slot(n)['instance'] for n in range(2)]
     stream = agent.stream()
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     for _ in range(3):
         upgrade(agent)
         agent.wait_ready()
         assert [agent.pid(n) for n in range(2)] == pids
-        assert [agent.slot(n)['incarnation'] for n in range(2)] == incarnations
+        assert [agent.slot(n)['instance'] for n in range(2)] == instances
         assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
         assert [json.loads(agent.get(n=n).body)['pid'] for n in range(2)] == pids
-        wait_until(lambda: agent.provider() and agent.provider()['incarnation'] == incarnations[0]
+        wait_until(lambda: agent.provider() and agent.provider()['instance'] == instances[0]
                    and str(agent.process.pid) in agent.provider()['agent'], 'its registration')
-    assert agent.json()['keeper_pid'] == supervisor
+    assert agent.json()['supervisor_pid'] == supervisor
     wait_until(lambda: stream.ended, 'the stream to end')
     assert stream.last() == {'end': 'upgrade'}
     # it works like any agent: it is notified of exits, starts processes, and ends all of them
@@ -95,7 +95,7 @@ def test_no_request_is_lost_and_none_comes_twice(world):
     agent = world.agent('agent', world.directory / 'tree', slots=2, max_queue=100)
     lb = behind_a_load_balancer(world)
     pids = process_pids(agent)
-    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    instances = {w['instance'] for w in lb.workers('app').values()}
     all_loads = loads(lb, agent)
     go_on(all_loads, 20)
     for _ in range(UPGRADES):
@@ -103,7 +103,7 @@ def test_no_request_is_lost_and_none_comes_twice(world):
         go_on(all_loads, 15)
     stop(all_loads)
     assert process_pids(agent) == pids
-    assert {w['incarnation'] for w in lb.workers('app').values()} == incarnations
+    assert {w['instance'] for w in lb.workers('app').values()} == instances
     sent = sent_by(all_loads)
     assert sorted(executed(world)) == sent
     done = sum(x.done for x in all_loads)
@@ -320,7 +320,7 @@ def test_a_second_signal_is_ignored(world):
     old.kill(signal.SIGUSR2)
     follow(agent, wait_until(lambda: agent_pid(agent) not in (None, old.pid) and agent_pid(agent), 'a new agent'))
     old.kill(signal.SIGUSR2)
-    wait_until(lambda: old.output().count('reason="an upgrade is in progress"') >= 1, 'the refusal of the old one')
+    wait_until(lambda: old.output().count('reason="an upgrade is in progress"') >= 1, 'the rejection of the old one')
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'reason="the previous upgrade has not finished"' in agent.process.output(), 'that of the new one')
     go.write_text('')
@@ -344,7 +344,7 @@ def children(pid):
 def starting(agent):
     """The process that is being started."""
     wait_until(lambda: 'stage="starting"' in agent.process.output(), 'the start')
-    return [p for p in children(agent.process.pid) if p != agent.json()['keeper_pid']][-1]
+    return [p for p in children(agent.process.pid) if p != agent.json()['supervisor_pid']][-1]
 
 
 def test_kill_9_of_the_new_one_before_it_serves(world):

@@ -55,10 +55,10 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     wait_until(lambda: crowded.waiting() == 5, 'them to wait at the new one')
     assert old.alive() and old.output().count('request-relayed') >= 1
     crowded.end()
-    answers = [json.loads(x.result().body) for x in asked]
-    assert [(x['method'], x['target'], x['body']) for x in answers] == [('POST', '/%d' % i, 1) for i in range(5)]
-    assert all(dict(x['headers'])['x-forwarded-for'] == '127.0.0.1, 127.0.0.1' for x in answers)
-    assert all(dict(x['headers'])['host'] == dict(x['headers'])['x-forwarded-host'] != '' for x in answers)
+    responses = [json.loads(x.result().body) for x in asked]
+    assert [(x['method'], x['target'], x['body']) for x in responses] == [('POST', '/%d' % i, 1) for i in range(5)]
+    assert all(dict(x['headers'])['x-forwarded-for'] == '127.0.0.1, 127.0.0.1' for x in responses)
+    assert all(dict(x['headers'])['host'] == dict(x['headers'])['x-forwarded-host'] != '' for x in responses)
     assert old.wait() == 0
     assert crowded.posts() == ['/0', '/1', '/2', '/3', '/4', '/running']
 

@@ -77,9 +77,9 @@ def test_forms_and_json_arrive_as_they_were_sent(site, protocol):
     words = [word for key, value in fields.items() for word in ('--data-urlencode', '%s=%s' % (key, value))]
     assert site.curl(protocol, '/form', *words).json == fields
     text = '{"list": [1, 2.5, null, true], "text": "Jörg \\u00fc \\"quoted\\"", "nested": {"a": {"b": []}}}'
-    answer = site.curl(protocol, '/json', '-H', 'Content-Type: application/json', '--data-binary', '@-', data=text.encode())
-    assert answer.status == 200
-    assert answer.json == {'list': [1, 2.5, None, True], 'text': 'Jörg ü "quoted"', 'nested': {'a': {'b': []}}}
+    response = site.curl(protocol, '/json', '-H', 'Content-Type: application/json', '--data-binary', '@-', data=text.encode())
+    assert response.status == 200
+    assert response.json == {'list': [1, 2.5, None, True], 'text': 'Jörg ü "quoted"', 'nested': {'a': {'b': []}}}
 
 
 def test_cookies_and_redirects(site, protocol):
@@ -108,8 +108,8 @@ def test_uploads(site, protocol):
 
 def test_an_upload_of_unknown_length(site, protocol):
     """A body of unknown length, in HTTP/1.1 chunks or HTTP/2 frames, is sent to the process with a Content-Length."""
-    answer = site.curl(protocol, '/upload', '-X', 'POST', '-H', 'Content-Type: application/octet-stream', '-T', '-', data=STREAMED)
-    assert answer.json == digest(STREAMED)
+    response = site.curl(protocol, '/upload', '-X', 'POST', '-H', 'Content-Type: application/octet-stream', '-T', '-', data=STREAMED)
+    assert response.json == digest(STREAMED)
 
 
 def test_the_first_piece_of_a_stream_arrives_before_the_last_is_made(site, protocol):
@@ -147,9 +147,9 @@ def test_error_pages_are_the_servers_own(site, protocol):
     assert missing.status == 404 and not_found in missing.text
     assert broken.status == 500 and defect in broken.text
     if site.behind == 'workers':
-        for answer, target in ((missing, '/missing.txt'), (broken, '/broken')):
+        for response, target in ((missing, '/missing.txt'), (broken, '/broken')):
             direct = site.direct(site.addresses[0], target)
-            assert (answer.status, answer.body, answer['Content-Type']) == (direct.status, direct.body, direct['Content-Type'])
+            assert (response.status, response.body, response['Content-Type']) == (direct.status, direct.body, direct['Content-Type'])
 
 
 def test_requests_on_many_connections_reach_both_processes(site, protocol):

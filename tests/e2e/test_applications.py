@@ -7,7 +7,7 @@ from support.scripted import serve
 
 
 def named(world, name):
-    return world.scripted(serve(lambda c, h, b: c.answer(name.encode() + b' ' + h.split(b' ')[1])))
+    return world.scripted(serve(lambda c, h, b: c.respond(name.encode() + b' ' + h.split(b' ')[1])))
 
 
 def test_hosts_and_paths_choose_the_application(world):

@@ -35,7 +35,7 @@ def others(lb, address):
 
 # ---- what an agent says ----
 
-def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_answers(world):
+def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_responds(world):
     agent = TinyAgent(world).wait_ready()
     assert agent.get()['Resumelb-Backlog'] == '1'
     go = world.directory / 'go'
@@ -48,7 +48,7 @@ def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_answers(w
     assert agent.get(method='HEAD')['Resumelb-Backlog'] == '1'
 
 
-def test_an_agent_reports_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
+def test_an_agent_reports_when_it_rejects_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
     with Client(agent.address) as c:
         c.send(headers=[('Connection', 'upgrade'), ('Upgrade', 'websocket')])
@@ -175,9 +175,9 @@ def test_the_next_life_of_a_worker_starts_with_nothing_in_flight(world):
     stage.home(seeing)
     filled = stage.fill([seeing], 3)
     assert others(seeing, stage.busy) == 3
-    before = seeing.workers()[stage.busy]['incarnation']
+    before = seeing.workers()[stage.busy]['instance']
     os.kill(stage.pids[0], signal.SIGKILL)
-    wait_until(lambda: (w := seeing.workers()[stage.busy])['incarnation'] != before and w['state'] == 'ready', 'the next process')
+    wait_until(lambda: (w := seeing.workers()[stage.busy])['instance'] != before and w['state'] == 'ready', 'the next process')
     assert others(seeing, stage.busy) == 0
     stage.gates[1].write_text('')
     for c in filled:
@@ -215,7 +215,7 @@ RESPONSES = {
     'no content': (b'HTTP/1.1 204 No Content\r\nRESUMELB-BACKLOG: 5\r\n\r\n', b'DELETE'),
     'head': (b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nResumelb-Backlog: 5\r\n\r\n', b'HEAD'),
     'error': (b'HTTP/1.1 500 Oops\r\nContent-Length: 0\r\nResumelb-Backlog: 5\r\n\r\n', b'GET'),
-    'refusal': (b'HTTP/1.1 503 x\r\nContent-Length: 0\r\nResumelb-Unprocessed: 1\r\nResumelb-Backlog: 5\r\n\r\n', b'GET'),
+    'rejection': (b'HTTP/1.1 503 x\r\nContent-Length: 0\r\nResumelb-Unprocessed: 1\r\nResumelb-Backlog: 5\r\n\r\n', b'GET'),
 }
 
 
@@ -266,13 +266,13 @@ def test_a_backlog_report_that_is_not_a_number_is_ignored_and_counted(world):
 
 
 def test_a_worker_without_an_agent_reports_nothing(world):
-    def answer(c, head, body):
+    def respond(c, head, body):
         if b'Upgrade' in head:
             c.write(b'HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nResumelb-Backlog: 50\r\n\r\n')
             c.read_request()        # until the client leaves
         else:
-            c.answer(headers=[('Resumelb-Backlog', '50'), ('X-Kept', 'yes')])
-    w = world.scripted(serve(answer))
+            c.respond(headers=[('Resumelb-Backlog', '50'), ('X-Kept', 'yes')])
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [w.address], 'via': False})
     got = raw(lb.address)
     assert b'resumelb' not in got.lower() and b'X-Kept: yes' in got

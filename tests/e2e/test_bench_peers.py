@@ -27,7 +27,7 @@ def test_each_subject_gets_figures_for_each_workload(tmp_path):
     for seconds in ('0.2', '0.5', '1', '5', '30'):
         r = run('--subjects', 'nginx,resumelb', '--workloads', ','.join((*WORKLOADS, 'idle')), '--json', kept, '--seconds', seconds)
         # On a busy machine the short time may not be sufficient.
-        if 'answered nothing' not in r.stderr:
+        if 'responded nothing' not in r.stderr:
             break
     assert r.returncode == 0, r.stderr
     samples = json.loads(kept.read_text())['samples']

@@ -15,7 +15,7 @@ from support.scripted import serve
 
 SCRIPTS, STYLES, IMAGES, FETCHES = 60, 40, 60, 40
 EVENTS, MESSAGES = 20, 20
-# Large parts fill the windows. Held parts are answered only after the event stream and the WebSocket are established.
+# Large parts fill the windows. Held parts get a response only after the event stream and the WebSocket are established.
 SIZES = [10, 1000, 20_000, 300_000]
 HELD = 10
 
@@ -57,14 +57,14 @@ class Worker:
 
     def __init__(self, world):
         self.both = {'/events': threading.Event(), '/socket': threading.Event()}
-        self.scripted = world.scripted(serve(self.answer))
+        self.scripted = world.scripted(serve(self.respond))
         self.address = self.scripted.address
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         path = head.split(b' ')[1].decode()
         _, kind, number = (path + '/').split('/', 2)
         if path == '/':
-            c.answer(PAGE, headers=[('Content-Type', 'text/html')])
+            c.respond(PAGE, headers=[('Content-Type', 'text/html')])
         elif path == '/events':
             self.events(c)
         elif path == '/socket':
@@ -74,9 +74,9 @@ class Worker:
             if number < HELD:
                 for event in self.both.values():
                     assert event.wait(LIMIT)
-            c.answer(KINDS[kind][1](number), headers=[('Content-Type', KINDS[kind][0])])
+            c.respond(KINDS[kind][1](number), headers=[('Content-Type', KINDS[kind][0])])
         else:
-            c.answer(b'', '404 Not Found')
+            c.respond(b'', '404 Not Found')
 
     def events(self, c):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n')

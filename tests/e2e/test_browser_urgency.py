@@ -35,19 +35,19 @@ TYPES = {'image': 'image/svg+xml', 'style': 'text/css'}
 
 class Worker:
     """
-    Answers the parts when release() permits it, the least urgent ones first. `urgency`: of each requested part, as Chromium
-    states it; `answered`: in this order.
+    Responds to the parts when release() permits it, the least urgent ones first. `urgency`: of each requested part, as Chromium
+    states it; `responded`: in this order.
     """
 
     def __init__(self, world):
-        self.urgency, self.answered, self.released, self.changed = {}, [], 0, threading.Condition()
-        self.scripted = world.scripted(serve(self.answer))
+        self.urgency, self.responded, self.released, self.changed = {}, [], 0, threading.Condition()
+        self.scripted = world.scripted(serve(self.respond))
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         path = head.split(b' ')[1].decode()
         kind = path.split('/')[1]
         if path == '/favicon.ico':
-            c.answer(b'', '404 Not Found')
+            c.respond(b'', '404 Not Found')
             return
         if path == '/':
             c.write(b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n' % sum(map(len, PAGE)) + PAGE[0])
@@ -60,10 +60,10 @@ class Worker:
             self.urgency[path] = mine = int(level[1]) if level else 3
             number = len(self.urgency)
             assert self.changed.wait_for(lambda: number <= self.released and not any(
-                other > mine for part, other in self.urgency.items() if part not in self.answered), LIMIT)
-        c.answer(b' ' * PART, headers=[('Content-Type', TYPES.get(kind, 'text/javascript')), ('Cache-Control', 'no-store')])
+                other > mine for part, other in self.urgency.items() if part not in self.responded), LIMIT)
+        c.respond(b' ' * PART, headers=[('Content-Type', TYPES.get(kind, 'text/javascript')), ('Cache-Control', 'no-store')])
         with self.changed:
-            self.answered.append(path)
+            self.responded.append(path)
             self.changed.notify_all()
 
     def release(self, count):
@@ -141,10 +141,10 @@ def test_the_more_urgent_parts_of_a_page_are_complete_first(world, trusting):  #
         wait_until(lambda: lb.workers()[worker.scripted.address]['backlog'] == 0, 'all responses to be at the load balancer')
         relay.open.set()
         wait_until(lambda: len(ended(log)) == count, 'all of them to end')
-        answered, complete = ([worker.urgency[path] for path in paths[before:]] for paths in (worker.answered, ended(log)))
+        responded, complete = ([worker.urgency[path] for path in paths[before:]] for paths in (worker.responded, ended(log)))
         print('urgency in the order of completion:', complete)
         assert max(complete.count(level) for level in set(complete)) <= 0.7 * STREAMS
-        assert misplaced(answered) == 1 and misplaced(complete) < 0.25
+        assert misplaced(responded) == 1 and misplaced(complete) < 0.25
         before = count
     wait_until(lambda: trusting.js('document.readyState') == 'complete', 'the page')
     protocols = trusting.js('performance.getEntriesByType("resource").map(e => e.nextHopProtocol)')

@@ -4,9 +4,9 @@ The chaos run: under load from clients of every kind, processes, agents, connect
 reset and garbled at random, and every response is checked by the hash of its content. RLB_CHAOS_DEEDS is the number of
 interventions (2000 in the soak run), RLB_SEED repeats the same random choices.
 
-A response that is complete according to its framing has the correct content. Each GET is answered with 200, as two correct workers
+A response that is complete according to its framing has the correct content. Each GET gets 200, as two correct workers
 are always available. A response may be cut short, detectably, only by a faulty worker, or by an agent after an intervention. No
-POST is executed twice, and one that was answered with 200 was executed.
+POST is executed twice, and one that got 200 was executed.
 """
 import json
 import os
@@ -67,10 +67,10 @@ def check_posts(judge, path):
     times, corrupt = executed(path)
     assert not corrupt, corrupt[:5]
     assert not [t for t, n in times.items() if n > 1], 'executed twice'
-    assert not [t for t in judge.answered if times[t] != 1], 'answered and not executed'
-    assert not [t for t, n in judge.answered.items() if n > 1], 'answered twice'
+    assert not [t for t in judge.responded if times[t] != 1], 'responded and not executed'
+    assert not [t for t, n in judge.responded.items() if n > 1], 'responded twice'
     assert set(times) <= judge.sent, 'executed and never sent'
-    assert judge.answered, 'no POST was answered'
+    assert judge.responded, 'no POST got a response'
 
 
 def everything_is_given_back(lb):
@@ -103,7 +103,7 @@ def test_chaos_corrupts_loses_and_repeats_no_request(world):
         print(time.strftime('%H:%M:%S'), 'over')
         chaos.quiet()
         kinds = {c.kind for c in load.clients} - {'Leaving', 'Garbage'}
-        wait_until(lambda: judge.wrong or all(judge.counts['whole, ' + kind] for kind in kinds), 'an answer to clients of each kind')
+        wait_until(lambda: judge.wrong or all(judge.counts['whole, ' + kind] for kind in kinds), 'a response to clients of each kind')
         print(time.strftime('%H:%M:%S'), 'quiet')
     finally:
         # Print all results, also if the run itself failed: earlier faults show what led to the failure.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Health checks of a Django site with ALLOWED_HOSTS = ['django.example'], by gunicorn: Django answers 400 to every other Host. An
+Health checks of a Django site with ALLOWED_HOSTS = ['django.example'], by gunicorn: Django responses 400 to every other Host. An
 agent's probes too.
 """
 import shutil
@@ -37,13 +37,13 @@ def addresses(tmp_path_factory):
     for i, address in enumerate(found):
         process = world.process(['gunicorn', '--workers=1', '--bind=' + address, 'mysite.wsgi'], 'site%d' % i, cwd=root)
 
-        def answers():
+        def responds():
             assert process.alive(), process.output()[-2000:]
             try:
                 return get(address, '/healthz', host=HOST).status == 200
             except OSError:
                 return False
-        wait_until(answers, 'the site at ' + address)
+        wait_until(responds, 'the site at ' + address)
         assert get(address, '/healthz', host=address).status == 400
     yield found
     world.close()
@@ -97,15 +97,15 @@ from mysite.wsgi import application as site
 
 def application(environ, start_response):
     def noted(status, *rest):
-        print('answered', environ['PATH_INFO'], environ['HTTP_HOST'], status, flush=True)
+        print('responded', environ['PATH_INFO'], environ['HTTP_HOST'], status, flush=True)
         return start_response(status, *rest)
     return site(environ, noted)
 """
 
 
-@pytest.mark.parametrize('settings, answered', [({'ready_probe_host': HOST}, HOST + ' 200 OK'), ({}, 'localhost 400 Bad Request')],
+@pytest.mark.parametrize('settings, responded', [({'ready_probe_host': HOST}, HOST + ' 200 OK'), ({}, 'localhost 400 Bad Request')],
                          ids=['set', 'default'])
-def test_an_agent_probes_django_with_the_host_that_is_set(world, settings, answered):
+def test_an_agent_probes_django_with_the_host_that_is_set(world, settings, responded):
     """Without one, the 400 is a response too, and the process is ready."""
     root = install(world)
     (root / 'noted.py').write_text(NOTED)
@@ -113,4 +113,4 @@ def test_an_agent_probes_django_with_the_host_that_is_set(world, settings, answe
     agent = world.agent('one', world.directory / 'tree', slots=1, root=str(root), ready_probe='/healthz',
                         command=['gunicorn', '--workers=1', 'noted:application'], **settings)
     agent.process.wait_logged('process-ready')
-    agent.process.wait_logged('line="answered /healthz %s"' % answered)
+    agent.process.wait_logged('line="responded /healthz %s"' % responded)

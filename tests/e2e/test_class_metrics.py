@@ -18,13 +18,13 @@ SENT = {'a"b': 'a"b', 'a\\b': 'a\\b', 'a\\n': 'a\\n', 'x"} 1\\': 'x"}%201\\', '{
 
 
 def balancer(world, **settings):
-    def answer(c, head, body):
+    def respond(c, head, body):
         if b'GET /cut' in head:
             c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx')
             c.reset()
         else:
-            c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')
-    w = world.scripted(serve(answer))
+            c.respond(status='500 Oops' if b'GET /broken' in head else '200 OK')
+    w = world.scripted(serve(respond))
     return world.resumelb(dict({'workers': [w.address], 'classifier': BY_HEADER}, **settings))
 
 
@@ -72,7 +72,7 @@ def test_time_that_a_class_waits_is_its_own(world):
     def script(c, head, body):
         if b'GET /held' in head:
             gate.wait(LIMIT)
-        c.answer()
+        c.respond()
     w = world.scripted(serve(script))
     lb = world.resumelb({'workers': [w.address], 'classifier': BY_HEADER, 'max_connections': 1})
     ask(lb, 'held')

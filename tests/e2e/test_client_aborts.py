@@ -18,7 +18,7 @@ BIG = 64 << 20
 
 
 class Ends:
-    """A worker that answers /wait with nothing, or with the start of a large response, and records the end of its connection."""
+    """A worker that responds to /wait with nothing, or with the start of a large response, and records the end of its connection."""
 
     def __init__(self, stage):
         self.stage, self.begun, self.ended = stage, threading.Event(), threading.Event()
@@ -38,7 +38,7 @@ class Ends:
             if got is None:
                 return
             if b' /wait ' not in got[0].split(b'\r\n')[0] + b' ':
-                c.answer(b'hello')
+                c.respond(b'hello')
                 continue
             if self.stage == 'streaming':
                 c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\nbegun' % BIG)
@@ -204,10 +204,10 @@ class Records:
 def test_bytes_amid_a_record_are_no_last_word_whatever_they_are(world, version):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         assert not head.startswith(b'GET /wait') or gate.wait(LIMIT)
-        c.answer(body or b'hello')
-    lb, _ = front(world, serve(answer), threads=1)
+        c.respond(body or b'hello')
+    lb, _ = front(world, serve(respond), threads=1)
     c = Records(lb.tls_address, version)
     first = c.record(GET)
     body = b'b' * 12000

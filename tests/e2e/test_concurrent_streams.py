@@ -40,14 +40,14 @@ def initial_window(n):
 
 
 def settled(front, sent):
-    """Checks that SENT requests arrived, all were answered with 2xx, and the metrics show nothing else."""
-    wait_until(lambda: front.lb.app()['outcomes'].get('answered', 0) == sent, '%d requests to be counted' % sent)
+    """Checks that SENT requests arrived, all got 2xx, and the metrics show nothing else."""
+    wait_until(lambda: front.lb.app()['outcomes'].get('responded', 0) == sent, '%d requests to be counted' % sent)
     app, stats = front.lb.app(), front.lb.app()['stats']
-    assert {name: n for name, n in app['outcomes'].items() if n} == {'answered': sent} and not any(front.lb.json()['unrouted'].values())
+    assert {name: n for name, n in app['outcomes'].items() if n} == {'responded': sent} and not any(front.lb.json()['unrouted'].values())
     assert (stats['requests'], stats['responses_2xx'], stats['requests_active'], stats['requests_waiting']) == (sent, sent, 0, 0)
     assert (stats['retries'], stats['connect_failures'], stats['ejections']) == (0, 0, 0)
     page = get(front.lb.admin, '/metrics', host=front.lb.admin).text
-    for name in ('refused_total', 'resets_total', 'abandoned_total', 'send_timeouts_total', 'slow_readers_total', 'header_timeouts_total'):
+    for name in ('rejected_total', 'resets_total', 'abandoned_total', 'send_timeouts_total', 'slow_readers_total', 'header_timeouts_total'):
         found = re.findall(r'^resumelb_client_%s(?:\{.*\})? (\d+)$' % name, page, re.M)
         assert found and set(found) == {'0'}, (name, found)
     assert front.lb.process.alive()
@@ -58,11 +58,11 @@ def test_many_connections_with_all_their_streams_in_use(world):
     arrived = [0]
     lock = threading.Lock()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         with lock:
             arrived[0] += 1
-        c.answer(BODY)
-    front = Front(world, answer, **PATIENT)
+        c.respond(BODY)
+    front = Front(world, respond, **PATIENT)
     front.worker.remembers = False
     for n in range(ROUNDS):
         bits, all_bits = (7, 9, 10, 12)[n % 4], (16, 18, 30)[n % 3]
@@ -83,7 +83,7 @@ class ByPath:
         self.bodies = {'/%d' % n: random.Random(n).randbytes(1500 + 7 * n) for n in NUMBERS}
 
     def __call__(self, c, head, body):
-        c.answer(self.bodies[head.split(b' ')[1].decode()])
+        c.respond(self.bodies[head.split(b' ')[1].decode()])
 
 
 def write_in_pieces(c, data, dice):
@@ -157,10 +157,10 @@ class Held:
 
     def __init__(self, world):
         self.gate, self.lock, self.here, self.most = threading.Event(), threading.Lock(), 0, 0
-        self.server = world.scripted(serve(self.answer))
+        self.server = world.scripted(serve(self.respond))
         world.closers.insert(0, self.gate.set)
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         with self.lock:
             self.here += 1
             self.most = max(self.most, self.here)
@@ -168,11 +168,11 @@ class Held:
             assert self.gate.wait(LIMIT)
         with self.lock:
             self.here -= 1
-        c.answer(b'here')
+        c.respond(b'here')
 
 
 def all_but_the_last_wait(world, held, config, wait_for):
-    """Sends STREAMS - 1 requests for a.example, then one for b.example, which is answered while the others wait."""
+    """Sends STREAMS - 1 requests for a.example, then one for b.example, which gets a response while the others wait."""
     port = free_port()
     pair = Pair(world.directory, 'front', ['a.example', 'b.example'])
     lb = world.resumelb(config, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
@@ -207,9 +207,9 @@ def test_requests_that_wait_for_a_worker_do_not_hold_up_another_of_their_connect
 
 # ---- without TLS ----
 
-def test_http2_without_tls_is_refused_whatever_streams_follow(world):
+def test_http2_without_tls_is_rejected_whatever_streams_follow(world):
     """A plain listener does not support HTTP/2 (listen.http2); it serves 100 HTTP/1 requests on each of as many connections."""
-    worker = world.scripted(serve(lambda c, *_: c.answer(BODY)), remembers=False)
+    worker = world.scripted(serve(lambda c, *_: c.respond(BODY)), remembers=False)
     lb = world.resumelb({'workers': [worker.address], **PATIENT})
     for _ in range(10):
         with Client(lb.address) as c:

@@ -55,7 +55,7 @@ def test_every_mistake_is_reported_with_file_line_and_column(tmp_path):
     ('listen: [{address: "127.0.0.1:1"}]\nlisten: []\n', 'listen'), ('', 'listen'),
     ('x: ' + '[' * 200 + ']' * 200, 'deep'),
 ])
-def test_broken_files_are_refused(tmp_path, text, says):
+def test_broken_files_are_rejected(tmp_path, text, says):
     path = tmp_path / 'bad.yaml'
     path.write_text(text)
     r = check(path)
@@ -108,7 +108,7 @@ def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(wor
     path.chmod(0o644)
     assert exposed(path, check(path, program).stderr) == ['0644']
     p = world.process([BIN / program, '-c', path], program)
-    wait_until(lambda: answers(admin), 'the admin address')
+    wait_until(lambda: responds(admin), 'the admin address')
     wait_until(lambda: exposed(path, p.output()) == ['0644'], 'the warning')
     # Re-read without a warning after the repair, and with a warning when the fault is back.
     for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
@@ -139,7 +139,7 @@ def test_private_keys_that_others_may_read_are_warned_of_and_a_file_without_secr
             assert good.stderr.count('\n') == 1, good.stderr
 
 
-def answers(port):
+def responds(port):
     try:
         socket.create_connection(('127.0.0.1', port)).close()
         return True
@@ -171,7 +171,7 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     assert not w.requests
 
 
-def test_a_client_that_connects_during_the_start_is_served_or_refused_never_reset(world):
+def test_a_client_that_connects_during_the_start_is_served_or_rejected_never_reset(world):
     w = world.scripted(serve(hello))
     # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
     # and LeakSanitizer does not work in a traced process.
@@ -194,7 +194,7 @@ def test_a_bad_configuration_at_sighup_changes_nothing(world):
     lb = world.resumelb({'workers': [{'address': a.address}]})
     assert lb.get().body == b'hello'
     lb.reload({'workers': [{'address': b.address}, {'address': 'rubbish'}]})
-    wait_until(lambda: 'rubbish' in lb.process.output(), 'the refusal in the log')
+    wait_until(lambda: 'rubbish' in lb.process.output(), 'the rejection in the log')
     assert set(lb.workers()) == {a.address}
     lb.reload({'workers': [{'address': b.address}]})
     wait_until(lambda: set(lb.workers()) == {b.address}, 'the new worker')
@@ -206,10 +206,10 @@ def test_sigterm_finishes_what_is_in_progress_and_exits_0(world):
     from support.http import Client
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'done')
-    w = world.scripted(serve(answer))
+        c.respond(b'done')
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [{'address': w.address}]})
     with Client(lb.address) as c, Client(lb.address) as idle:
         c.send()

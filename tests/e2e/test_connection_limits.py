@@ -8,7 +8,7 @@ from support.base import LIMIT, free_port, wait_until
 from support.http import Client, CutShort, connect, get
 from support.scripted import hello, serve
 
-REASON = 'resumelb_client_refused_total{reason="too many connections from one address"}'
+REASON = 'resumelb_client_rejected_total{reason="too many connections from one address"}'
 
 
 def start(world, listen=None, **settings):
@@ -16,7 +16,7 @@ def start(world, listen=None, **settings):
     return world.resumelb(dict({'workers': [{'address': w.address}]}, **settings), listen=listen)
 
 
-def refused(lb):
+def rejected(lb):
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
         if line.startswith(REASON):
             return int(line.split()[-1])
@@ -48,7 +48,7 @@ def test_an_address_has_its_number_of_connections_over_all_loops(world):
     held = fill(5, lb.address)
     for i in range(3):
         assert dial(lb.address) is None
-    assert refused(lb) == 3
+    assert rejected(lb) == 3
     others = fill(5, lb.address, source='127.0.0.2')
     assert all(c.request().status == 200 for c in held + others), 'existing connections continue to work'
     held.pop().close()
@@ -60,7 +60,7 @@ def test_rejected_connections_are_logged_once_a_second(world):
     held = fill(1, lb.address)
     for _ in range(200):
         assert dial(lb.address) is None
-    assert refused(lb) == 200
+    assert rejected(lb) == 200
     lines = lb.process.wait_logged('address-over-limit')
     assert 1 <= len(lines) == len({line[:19] for line in lines}) and 'client=127.0.0.1' in lines[0]
     assert held[0].request().status == 200
@@ -82,7 +82,7 @@ def test_behind_a_proxy_header_the_client_counts_and_not_the_proxy(world):
     held += [fill(1, address, first=(line % (6, client, '::1')).encode()) for client in ('2001:db8::1', '2001:db8::2')]
     assert dial(address, first=(line % (6, '2001:db8::3', '::1')).encode()) is None, 'of the same /64'
     assert dial(address, first=(line % (6, '2001:db8:0:1::3', '::1')).encode())
-    assert refused(lb) == 2 and len(held) == 5
+    assert rejected(lb) == 2 and len(held) == 5
 
 
 def test_sighup_sets_the_limit_and_takes_it_away(world):
@@ -108,7 +108,7 @@ def dial_many(address, n):
 
 def test_over_all_connections_those_with_requests_continue_and_others_wait(world):
     gate = threading.Event()
-    w = world.scripted(serve(lambda c, head, body: gate.wait(LIMIT) and c.answer(b'hello')))
+    w = world.scripted(serve(lambda c, head, body: gate.wait(LIMIT) and c.respond(b'hello')))
     lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 3}, threads='2')
     held = [Client(lb.address) for _ in range(3)]
     for c in held:
@@ -128,7 +128,7 @@ def test_over_all_connections_those_with_requests_continue_and_others_wait(world
 @pytest.mark.parametrize('threads', ['1', '4'])
 def test_new_clients_are_served_when_idle_connections_take_all_the_room(world, threads):
     """Whichever loop accepts them, and whichever has the idle ones."""
-    w = world.scripted(serve(lambda c, head, body: c.answer(b'hello')))
+    w = world.scripted(serve(lambda c, head, body: c.respond(b'hello')))
     lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 8, 'keep_alive_timeout': '1h'}, threads=threads)
     idle = fill(8, lb.address)
     late = fill(1, lb.address)

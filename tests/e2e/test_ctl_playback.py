@@ -19,7 +19,7 @@ def a_log(path, lines):
 
 
 def loads(n, status='200 OK'):
-    return lambda c, head, body: c.answer(b'ok', status=status, headers=[('X-Database-Loads', str(n))])
+    return lambda c, head, body: c.respond(b'ok', status=status, headers=[('X-Database-Loads', str(n))])
 
 
 def targets(server):
@@ -40,7 +40,7 @@ def test_the_gets_of_a_log_are_asked_of_a_gunicorn(world, tmp_path):
 
 def test_hosts_and_targets_arrive_as_they_stand_in_the_log(world, tmp_path):
     seen = []
-    server = world.scripted(serve(lambda c, head, body: (seen.append(head), c.answer(b'ok'))))
+    server = world.scripted(serve(lambda c, head, body: (seen.append(head), c.respond(b'ok'))))
     urls = tmp_path / 'urls'
     urls.write_text('http://a.example/x?y=%20z\n/only/path\n')
     ctl('playback', '--clients', '1', urls, 'http://' + server.address)
@@ -73,13 +73,13 @@ def test_errors_are_counted_and_reported(world, tmp_path):
     resetting = world.scripted(lambda c: (c.read_request(), c.reset()))
     assert ctl('playback', '-j', log, 'http://' + resetting.address).json()['servers'][0]['errors'] == 10
     nobody = ctl('playback', log, 'http://127.0.0.1:%d' % free_port()).out
-    assert '10 without an answer: connection refused' in nobody
+    assert '10 without a response: connection refused' in nobody
 
 
-def test_a_server_that_ends_kept_connections_is_asked_again(world, tmp_path):
+def test_a_server_that_ends_idle_connections_is_asked_again(world, tmp_path):
     def one_each(c):
-        c.answer_after = c.read_request()
-        c.answer(b'ok')
+        c.response_after = c.read_request()
+        c.respond(b'ok')
     server = world.scripted(one_each)
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/%d' % i) for i in range(40)])
     told = ctl('playback', '-j', '--clients', '2', log, 'http://' + server.address).json()
@@ -88,16 +88,16 @@ def test_a_server_that_ends_kept_connections_is_asked_again(world, tmp_path):
 
 def test_a_time_out_is_an_error_and_not_the_end(world, tmp_path):
     go = threading.Event()
-    server = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.answer(b'late'))))
+    server = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.respond(b'late'))))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/')])
     out = ctl('playback', '-t', '1', log, 'http://' + server.address).out
     go.set()
-    assert '1 without an answer' in out
+    assert '1 without a response' in out
 
 
 def test_paced_requests_come_in_the_times_of_the_log(world, tmp_path):
     when = []
-    server = world.scripted(serve(lambda c, head, body: (when.append(time.monotonic()), c.answer(b'ok'))))
+    server = world.scripted(serve(lambda c, head, body: (when.append(time.monotonic()), c.respond(b'ok'))))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/0'), (40, 'a.example', 'GET', '/1')])
     began = time.monotonic()
     told = ctl('playback', '-j', '--speed', '40', log, 'http://' + server.address).json()
@@ -106,7 +106,7 @@ def test_paced_requests_come_in_the_times_of_the_log(world, tmp_path):
 
 
 def test_paced_latency_counts_from_when_a_request_was_due(world, tmp_path):
-    server = world.scripted(serve(lambda c, head, body: (threading.Event().wait(0.2), c.answer(b'ok'))))
+    server = world.scripted(serve(lambda c, head, body: (threading.Event().wait(0.2), c.respond(b'ok'))))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/%d' % i) for i in range(5)])
     told = ctl('playback', '-j', '--speed', '1000', '--clients', '1', log, 'http://' + server.address).json()
     assert told['servers'][0]['max_ms'] >= 900, 'the fifth request waited for four others'

@@ -29,7 +29,7 @@ TALK = '''\
 '''
 
 
-class Answer:
+class Response:
     def __init__(self, done):
         self.code, self.out = done.returncode, done.stdout.decode(errors='surrogateescape')
         self.error = done.stderr.decode(errors='replace')
@@ -47,10 +47,10 @@ class Tool:
     def __call__(self, *words, code=0, text=None):
         done = subprocess.run(self.argv(words), input=text.encode() if text is not None else b'', capture_output=True,
                               timeout=LIMIT)
-        answer = Answer(done)
-        assert answer.code == code, (words, answer.code, answer.out, answer.error)
-        assert 'Sanitizer' not in answer.error and 'assertion failed' not in answer.error, answer.error
-        return answer
+        response = Response(done)
+        assert response.code == code, (words, response.code, response.out, response.error)
+        assert 'Sanitizer' not in response.error and 'assertion failed' not in response.error, response.error
+        return response
 
     def load(self, text, *words, **kw):
         return self('import', '-', *words, text=text, **kw)
@@ -193,7 +193,7 @@ def test_settings_in_the_example_are_in_effect(world, place):
         settings = wait_until(lambda: (s := lb.app('shop')['settings'])['variance']['origin'] == 'tree' and s, 'the settings')
         assert {name: settings[name] for name in expected} == \
             {name: {'value': value, 'origin': 'tree'} for name, value in expected.items()}
-        assert lb.app('shop')['refused'] == [] and lb.app('shop')['problem'] is None
+        assert lb.app('shop')['rejected'] == [] and lb.app('shop')['problem'] is None
         wait_until(lambda: {r['name']: r['in_force'] for r in lb.app('shop')['limits']} == {'per-site': True, 'reports': True},
                    'the limits')
         place.tool('set', '/site/defaults', 'variance=%d' % (i + 5))
@@ -215,8 +215,8 @@ def test_an_agent_serves_the_example_and_an_application_of_another_name_rejects_
         for name in applications:
             wait_until(lambda: '127.0.0.1:1' in lb.workers(name), 'the worker that is linked to')
     wait_until(lambda: lb.workers('beta') == {}, 'no worker')
-    assert lb.app('beta')['tree']['provider_refusals'] == [{'name': agent.address, 'why': 'it is registered for another application'}]
-    assert lb.app('shop')['tree']['provider_refusals'] == []
+    assert lb.app('beta')['tree']['provider_rejections'] == [{'name': agent.address, 'why': 'it is registered for another application'}]
+    assert lb.app('shop')['tree']['provider_rejections'] == []
     assert lb.get(host='beta.example').status == 503
 
 
@@ -447,7 +447,7 @@ def test_set_changes_single_properties(place):
     assert place.tool('get', '/a/b').out == '{"z":2}\n'
 
 
-def test_set_refuses_what_none_would_take(place):
+def test_set_rejects_what_none_would_take(place):
     place.tool.load('/a\n  x = 1\n')
     before = place.tool('export').out
     assert '--create' in place.tool('set', '/none', 'x=1', code=1).error
@@ -462,7 +462,7 @@ def test_set_refuses_what_none_would_take(place):
     assert place.tool('export').out == before
 
 
-def test_directory_refuses_hidden_names(directory):
+def test_directory_rejects_hidden_names(directory):
     directory.tool.load('/a\n')
     assert 'not a valid node name here' in directory.tool('set', '/a/.hidden', 'x=1', '--create', code=1).error
     assert directory.tool('print').out == '/a\n'
@@ -473,9 +473,9 @@ def test_get_reports_what_is_not_there(place):
     assert 'no such node' in place.tool('get', '/b', code=1).error
     assert 'no property y' in place.tool('get', '/a', 'y', code=1).error
     assert 'does not exist' in place.tool('get', '/a', 'l', code=1).error
-    answer = place.tool('get', '/a', code=1)
-    assert json.loads(answer.out) == {'x': 1}
-    assert 'links in a row' in answer.error
+    response = place.tool('get', '/a', code=1)
+    assert json.loads(response.out) == {'x': 1}
+    assert 'links in a row' in response.error
 
 
 def test_sets_at_once_lose_nothing(place):
@@ -563,9 +563,9 @@ def test_permissions_are_kept_and_reported(server, zookeeper, identities, reques
     tool('set', '/open', '--reset-acl', '--auth-file', ops)
     # an unreadable node does not hide others
     client.create('/secret', b'{"x":1}', acl=[make_digest_acl('ops', 'hush', all=True)])
-    answer = tool('print', code=1)
-    assert '/own\n' in answer.out and '/secret\n  # cannot be read\n' in answer.out
-    assert '/secret: not permitted to read it' in answer.error
+    response = tool('print', code=1)
+    assert '/own\n' in response.out and '/secret\n  # cannot be read\n' in response.out
+    assert '/secret: not permitted to read it' in response.error
     assert '/secret\n  x = 1\n' in tool('print', '--auth-file', ops).out
 
 
@@ -574,19 +574,19 @@ def test_directory_without_permission_is_reported(directory):
         # Root is never denied access. The tool reports a properties file that is not a regular file in the same way.
         directory.tool.load('/a\n/b\n')
         (directory.root / 'a' / 'properties.json').mkdir()
-        answer = directory.tool('print', code=1)
-        assert answer.out == '/a\n  # cannot be read\n/b\n' and 'not a regular file' in answer.error
+        response = directory.tool('print', code=1)
+        assert response.out == '/a\n  # cannot be read\n/b\n' and 'not a regular file' in response.error
         return
     directory.tool.load('/a\n  x = 1\n/b\n')
     (directory.root / 'a').chmod(0)
     try:
-        answer = directory.tool('print', code=1)
-        assert '/b\n' in answer.out and 'Permission denied' in answer.error
+        response = directory.tool('print', code=1)
+        assert '/b\n' in response.out and 'Permission denied' in response.error
     finally:
         (directory.root / 'a').chmod(0o770)
 
 
-def test_auth_file_open_to_all_is_refused(zookeeper, identities):
+def test_auth_file_open_to_all_is_rejected(zookeeper, identities):
     file = identities('ops', 'hush')
     file.chmod(0o644)
     error = zookeeper.tool('print', '--auth-file', file, code=1).error
@@ -596,7 +596,7 @@ def test_auth_file_open_to_all_is_refused(zookeeper, identities):
 def test_an_unreachable_server_is_reported_within_the_timeout(tmp_path):
     tool = Tool('zookeeper://127.0.0.1:1/x')
     error = tool('print', '--timeout', '1', code=1).error
-    assert error == 'resumelbctl: zookeeper: no reply from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
+    assert error == 'resumelbctl: zookeeper: no response from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
     assert tool('diff', '-', '--timeout', '1', text='', code=2).out == ''
     assert 'no such node' in Tool('directory:%s/none' % tmp_path)('print', code=1).error
 
@@ -612,7 +612,7 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
     server.freeze()
     child = zookeeper.tool.start('export')
     try:
-        # The kernel accepts the connection; the frozen server does not answer.
+        # The kernel accepts the connection; the frozen server does not respond.
         wait_until(lambda: connections_to(server.port) > before, 'the tool to connect')
     finally:
         server.thaw()
@@ -644,8 +644,8 @@ def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])
 def test_bad_usage_is_reported(tmp_path, words, said):
-    answer = Tool('directory:%s' % tmp_path)(*words, code=2)
-    assert said in answer.error and '--help' in answer.error and answer.out == ''
+    response = Tool('directory:%s' % tmp_path)(*words, code=2)
+    assert said in response.error and '--help' in response.error and response.out == ''
 
 
 def test_bad_urls_are_reported():

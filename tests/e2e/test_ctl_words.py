@@ -109,7 +109,7 @@ def test_check_speaks_as_rlb_nagios_did(site):
 
 def test_check_sees_what_a_worker_has_in_flight(world):
     go = threading.Event()
-    worker = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.answer(b'late'))))
+    worker = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.respond(b'late'))))
     lb = world.resumelb({'workers': [worker.address]})
     waiting = Client(lb.address)
     waiting.send()
@@ -160,7 +160,7 @@ def test_forget_clears_a_class_a_worker_or_all(site):
     assert site.skills() == {mine: {}, site.names[1]: {}}
 
 
-def test_orders_are_refused_with_a_reason(site, tmp_path):
+def test_orders_are_rejected_with_a_reason(site, tmp_path):
     assert 'no such worker' in site.order('drain', 'nobody:1', code=1).error
     assert 'no such application' in site.order('forget', '--all', '-p', 'x', code=1).error
     assert '--token-file' in site.ctl('drain', site.names[0], code=2).error
@@ -173,7 +173,7 @@ def test_orders_are_refused_with_a_reason(site, tmp_path):
     assert site.lb.workers()[site.names[0]]['state'] == 'ready'
 
 
-def test_reload_states_what_is_refused(site):
+def test_reload_states_what_is_rejected(site):
     site.lb.config['retries'] = 1
     site.lb.write_config()
     assert site.order('reload').out.endswith('reloaded\n')
@@ -225,7 +225,7 @@ def test_an_agent_forgets_in_its_file_and_reports_its_load_balancers(world):
 @pytest.mark.parametrize('order, status', [
     ('[]', 400), ('{', 400), ('{"class": 1}', 400), ('{"klass": "a"}', 400), ('{"class": "a", "class": "b"}', 400),
     ('{"application": "other"}', 404), ('{"worker": "127.0.0.1:1"}', 404), pytest.param('x' * 5000, 413, id='long')])
-def test_an_agent_refuses_orders_that_make_no_sense(world, order, status):
+def test_an_agent_rejects_orders_that_make_no_sense(world, order, status):
     agent = Ordered(world, history=1).wait_ready()
     agent.get(headers=[('Resumelb-Class', 'a'), ('Resumelb-Classifier', 'f' * 16)])
     ask = lambda **kw: get(agent.admin, '/actions/forget', host=agent.admin, method='POST', body=order.encode(), **kw)
@@ -244,7 +244,7 @@ def test_without_a_token_an_agent_takes_no_orders(world):
 # ---- status, again and again ----
 
 @pytest.mark.parametrize('address', ['nonsense', '127.0.0.1', '127.0.0.1:', ':::'])
-def test_an_address_that_is_none_is_refused_with_what_is_wanted(address):
+def test_an_address_that_is_none_is_rejected_with_what_is_wanted(address):
     done = ctl('status', '-a', address, code=1)
     assert (done.out, done.error) == ('', 'resumelbctl: %s: no address: expected HOST:PORT or unix:/PATH\n' % address)
 
@@ -318,7 +318,7 @@ def test_classify_has_the_classifier_of_a_configuration(tmp_path):
     assert '--application?' in ctl('classify', '--config', conf, '-', text=text, code=2).error
 
 
-def test_classify_refuses_what_it_cannot_read(tmp_path):
+def test_classify_rejects_what_it_cannot_read(tmp_path):
     assert 'No such file' in ctl('classify', tmp_path / 'nothing', code=1).error
     assert 'no requests' in ctl('classify', '-', text='', code=1).error
     assert 'no requests: not CLIENT' in ctl('classify', '-', text='nonsense\n', code=1).error

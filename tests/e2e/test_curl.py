@@ -31,9 +31,9 @@ def field(head, name):
 
 
 def worker(c, head, body):
-    """Answers a GET with a file, with ranges; answers an upload with its length, digest and range."""
+    """Responds to a GET with a file, with ranges; responds to an upload with its length, digest and range."""
     if not head.startswith((b'GET', b'HEAD')):
-        c.answer(('%d %s %s' % (len(body), hashlib.sha256(body).hexdigest(), field(head, b'content-range'))).encode())
+        c.respond(('%d %s %s' % (len(body), hashlib.sha256(body).hexdigest(), field(head, b'content-range'))).encode())
         return
     part, status, more = FILE, '200 OK', []
     wanted = re.fullmatch(r'bytes=(\d*)-(\d*)', field(head, b'range') or '')
@@ -45,7 +45,7 @@ def worker(c, head, body):
     if head.startswith(b'HEAD'):
         c.write(('HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n' % (status, len(part))).encode())
     else:
-        c.answer(part, status, more)
+        c.respond(part, status, more)
 
 
 class Curl:

@@ -86,8 +86,8 @@ class Browser:
 
     def log_in(self):
         page = self.get('/admin/login/?next=/admin/')
-        answer = self.post('/admin/login/?next=/admin/', page, username='root', password=PASSWORD)
-        assert answer.status == 302 and answer['Location'] == '/admin/', answer.text
+        response = self.post('/admin/login/?next=/admin/', page, username='root', password=PASSWORD)
+        assert response.status == 302 and response['Location'] == '/admin/', response.text
         return self
 
 
@@ -97,21 +97,21 @@ def browser(site, tmp_path):
 
 
 def test_the_admin_is_used_from_log_in_to_log_out(browser):
-    answer = browser.get('/admin/')
-    assert answer.status == 302 and answer['Location'] == '/admin/login/?next=/admin/'
+    response = browser.get('/admin/')
+    assert response.status == 302 and response['Location'] == '/admin/login/?next=/admin/'
     wrong = browser.post('/admin/login/', browser.get('/admin/login/'), username='root', password='wrong')
     assert wrong.status == 200 and 'errornote' in wrong.text
     browser.log_in()
     assert 'Site administration' in browser.get('/admin/').text
     # A name with characters that forms and pages must encode.
     name = 'Editörs & Söhne <%s>' % browser.protocol
-    answer = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name=name)
-    assert answer.status == 302 and answer['Location'] == '/admin/auth/group/'
+    response = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name=name)
+    assert response.status == 302 and response['Location'] == '/admin/auth/group/'
     listed = browser.get('/admin/auth/group/').text
     assert name.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;') in listed
-    answer = browser.post('/admin/auth/user/add/', browser.get('/admin/auth/user/add/'), username='reader-' + browser.protocol,
+    response = browser.post('/admin/auth/user/add/', browser.get('/admin/auth/user/add/'), username='reader-' + browser.protocol,
                           password1='a long pass phrase', password2='a long pass phrase')
-    assert re.fullmatch(r'/admin/auth/user/\d+/change/', answer['Location'])
+    assert re.fullmatch(r'/admin/auth/user/\d+/change/', response['Location'])
     assert 'reader-' + browser.protocol in browser.get('/admin/auth/user/').text
     assert 'Logged out' in browser.get('/admin/logout/').text
     assert browser.get('/admin/')['Location'] == '/admin/login/?next=/admin/'
@@ -121,13 +121,13 @@ def test_a_post_without_the_token_is_forbidden(browser):
     page = browser.get('/admin/login/')
     fields = ['-d', 'username=root', '-d', 'password=' + PASSWORD.replace(' ', '+')]
     base = browser.site.base(browser.protocol)
-    answer = browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields)
-    assert answer.status == 403 and 'CSRF verification failed' in answer.text
+    response = browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields)
+    assert response.status == 403 and 'CSRF verification failed' in response.text
     fields += ['-d', 'csrfmiddlewaretoken=' + browser.token(page)]
     if browser.protocol == 'http2':
         # Django checks the Referer only of HTTPS requests: it must detect that this is one.
-        answer = browser.get('/admin/login/', '-H', 'Referer: https://elsewhere.example/', *fields)
-        assert answer.status == 403 and 'CSRF verification failed' in answer.text
+        response = browser.get('/admin/login/', '-H', 'Referer: https://elsewhere.example/', *fields)
+        assert response.status == 403 and 'CSRF verification failed' in response.text
     assert browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields).status == 302
 
 
@@ -142,8 +142,8 @@ def test_a_session_continues_in_another_process(browser):
         assert page.status == 200 and 'Password change' in page.text
         numbers.add(page['X-Pid'])
         # The form of one process is sent to the other.
-        answer = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name='%s %s' % (browser.protocol, worker))
-        assert answer.status == 302
+        response = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name='%s %s' % (browser.protocol, worker))
+        assert response.status == 302
         site.act('undrain', worker)
     assert len(numbers) == 2
 
@@ -161,8 +161,8 @@ def test_an_upload_arrives_unchanged(browser):
     file.write_bytes(data)
     token = browser.get('/upload').text
     base = browser.site.base(browser.protocol)
-    answer = browser.get('/upload', '-H', 'Referer: %s/' % base, '-H', 'X-CSRFToken: ' + token, '-F', 'file=@%s;filename=a b.bin' % file)
-    assert answer.json == {'length': len(data), 'sha256': hashlib.sha256(data).hexdigest(), 'name': 'a b.bin'}
+    response = browser.get('/upload', '-H', 'Referer: %s/' % base, '-H', 'X-CSRFToken: ' + token, '-F', 'file=@%s;filename=a b.bin' % file)
+    assert response.json == {'length': len(data), 'sha256': hashlib.sha256(data).hexdigest(), 'name': 'a b.bin'}
     file.unlink()
 
 
@@ -182,11 +182,11 @@ def test_a_download_and_its_range(browser):
 
 
 def test_static_files_of_the_admin(browser):
-    answer = browser.get('/static/admin/css/base.css')
+    response = browser.get('/static/admin/css/base.css')
     with open(browser.site.names[0], 'rb') as file:
-        assert answer.body == file.read()
-    assert answer['Content-Type'] == 'text/css'
-    assert browser.get('/static/admin/css/base.css', '-H', 'If-Modified-Since: ' + answer['Last-Modified']).status == 304
+        assert response.body == file.read()
+    assert response['Content-Type'] == 'text/css'
+    assert browser.get('/static/admin/css/base.css', '-H', 'If-Modified-Since: ' + response['Last-Modified']).status == 304
     assert browser.get('/static/admin/nothing.css').status == 404
 
 
@@ -206,6 +206,6 @@ def test_error_pages_are_the_sites_own(browser):
     assert missing.status == 404 and 'The requested resource was not found on this server.' in missing.text
     assert broken.status == 500 and '<h1>Server Error (500)</h1>' in broken.text
     if browser.site.behind == 'workers':
-        for answer, target in ((missing, '/missing'), (broken, '/broken')):
+        for response, target in ((missing, '/missing'), (broken, '/broken')):
             direct = browser.site.direct(browser.site.addresses[0], target)
-            assert (answer.status, answer.body, answer['Content-Type']) == (direct.status, direct.body, direct['Content-Type'])
+            assert (response.status, response.body, response['Content-Type']) == (direct.status, direct.body, direct['Content-Type'])

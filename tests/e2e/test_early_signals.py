@@ -39,15 +39,15 @@ def start_to_wait(agent):
 def test_an_agent_waits_for_the_socket_of_a_supervisor_that_is_starting(world):
     """The socket is moved away, as if it was not bound yet; the supervisor holds its lock."""
     agent = TinyAgent(world).wait_ready()
-    pid, supervisor = agent.pid(), agent.json()['keeper_pid']
+    pid, supervisor = agent.pid(), agent.json()['supervisor_pid']
     agent.process.kill()
     agent.process.wait()
-    path = agent.state_dir / 'keeper.sock'
+    path = agent.state_dir / 'supervisor.sock'
     away = path.rename(agent.state_dir / 'away')
     start_to_wait(agent)
     away.rename(path)
     agent.wait_ready()
-    assert (agent.pid(), agent.json()['keeper_pid']) == (pid, supervisor)
+    assert (agent.pid(), agent.json()['supervisor_pid']) == (pid, supervisor)
     assert alive(supervisor)
 
 
@@ -55,7 +55,7 @@ def test_an_agent_that_waits_for_a_supervisor_can_be_terminated(world):
     agent = TinyAgent(world).wait_ready()
     agent.process.kill()
     agent.process.wait()
-    path = agent.state_dir / 'keeper.sock'
+    path = agent.state_dir / 'supervisor.sock'
     away = path.rename(agent.state_dir / 'away')
     start_to_wait(agent)
     agent.process.kill(signal.SIGTERM)

@@ -22,11 +22,11 @@ class Workers:
     """Two workers that serve one connection each."""
 
     def __init__(self, world):
-        self.addresses = [world.scripted(serve(self.answer)).address for _ in range(2)]
+        self.addresses = [world.scripted(serve(self.respond)).address for _ in range(2)]
 
     @staticmethod
-    def answer(c, head, body):
-        c.answer(PAGE if head.split(b' ')[1] == b'/page' else b'%d bytes' % len(body))
+    def respond(c, head, body):
+        c.respond(PAGE if head.split(b' ')[1] == b'/page' else b'%d bytes' % len(body))
 
 
 class Idle:
@@ -88,14 +88,14 @@ def test_connections_whose_windows_are_closed_delay_no_other_client(world):
     front.all_given_back()
     assert metric(front, 'body_files') == 0
     assert 'slow-response-cut' in front.process.output()
-    assert {line['outcome'] for line in front.lines()} <= {'answered', 'slow-client', 'client-gone'}
+    assert {line['outcome'] for line in front.lines()} <= {'responded', 'slow-client', 'client-gone'}
 
 
 def test_bodies_that_are_never_complete_leave_room_for_those_of_others(world):
     front = Front(world, Workers(world), body_spill='64KiB')
     with contextlib.ExitStack() as stack:
         attack(stack, front, 'POST', '/', LENGTH)
-        wait_until(lambda: metric(front, 'client_refused_total{reason="no room to keep the body"}') != 0, 'the files to be used up')
+        wait_until(lambda: metric(front, 'client_rejected_total{reason="no room to keep the body"}') != 0, 'the files to be used up')
         for _ in range(5):
             assert get(front.address, method='POST', body=BODY).body == b'%d bytes' % len(BODY)
     wait_until(lambda: metric(front, 'body_files') == 0, 'the files to be given back')

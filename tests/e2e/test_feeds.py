@@ -15,10 +15,10 @@ from test_waiting import Tree
 class Agent:
     """A worker with a resume stream that the test writes line by line."""
 
-    def __init__(self, world, answer=b'hello'):
-        self.answer = answer
+    def __init__(self, world, response=b'hello'):
+        self.response = response
         self.streams = []
-        self.refuse = None      # if set, the response sent instead of a stream
+        self.reject = None      # if set, the response sent instead of a stream
         self.first = []         # the first lines of every new stream
         self.over = threading.Event()
         world.closers.insert(0, self.over.set)
@@ -35,8 +35,8 @@ class Agent:
                 self.requests += 1
                 self.respond(c)
                 continue
-            if self.refuse:
-                c.write(self.refuse)
+            if self.reject:
+                c.write(self.reject)
                 return
             c.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                     b'Transfer-Encoding: chunked\r\n\r\n')
@@ -47,18 +47,18 @@ class Agent:
             return
 
     def respond(self, c):
-        c.answer(self.answer)
+        c.respond(self.response)
 
     @staticmethod
     def chunk(c, data):
         c.write(b'%x\r\n%s\r\n' % (len(data), data))
 
-    def say(self, incarnation, state='ready', skills=None, **more):
-        self.raw(self.line(incarnation, state, skills, **more))
+    def say(self, instance, state='ready', skills=None, **more):
+        self.raw(self.line(instance, state, skills, **more))
 
     @staticmethod
-    def line(incarnation, state='ready', skills=None, **more):
-        line = dict({'v': 1, 'incarnation': incarnation, 'application': 'default', 'version': '1', 'fingerprint': '',
+    def line(instance, state='ready', skills=None, **more):
+        line = dict({'v': 1, 'instance': instance, 'application': 'default', 'version': '1', 'fingerprint': '',
                      'state': state, 'generation': 0, 'skills': skills or {}}, **more)
         return json.dumps(line).encode() + b'\n'
 
@@ -105,7 +105,7 @@ def test_the_first_resume_brings_a_worker_in(world):
         a.say('one', version='7.1', skills={'x': 3.5})
         assert c.receive().body == b'hello'
     w = lb.workers()[a.address]
-    assert (w['incarnation'], w['version'], w['state']) == ('one', '7.1', 'ready')
+    assert (w['instance'], w['version'], w['state']) == ('one', '7.1', 'ready')
     wait_until(lambda: lb.app()['stats']['feeds_open'] == 1, 'the count')
 
 
@@ -148,7 +148,7 @@ def test_dormant_and_starting_processes_stay_out_while_there_is_a_warm_one(world
     wait_until(lambda: in_pool(lb) == {warm.address}, 'the warm one again')
 
 
-def test_a_broken_stream_is_opened_again_and_the_same_incarnation_keeps_its_skills(world):
+def test_a_broken_stream_is_opened_again_and_the_same_instance_keeps_its_skills(world):
     a, b = Agent(world, b'a'), Agent(world, b'b')
     lb = pool(world, [a, b])
     skills = {'x': 99.0, 'y': 99.0}
@@ -202,7 +202,7 @@ def test_keep_alive_lines_count_as_signs_of_life(world):
     assert len(a.streams) == 1 and state(lb, a) == 'ready'
 
 
-def test_another_incarnation_is_a_new_worker(world):
+def test_another_instance_is_a_new_worker(world):
     a = Agent(world)
     lb = pool(world, [a])
     a.say('first', skills={'x': 9.0})
@@ -210,11 +210,11 @@ def test_another_incarnation_is_a_new_worker(world):
     lb.get()
     connections = len(a.server.connections)
     a.say('second')
-    wait_until(lambda: lb.workers()[a.address]['incarnation'] == 'second', 'the new one')
+    wait_until(lambda: lb.workers()[a.address]['instance'] == 'second', 'the new one')
     w = lb.workers()[a.address]
     assert w['requests'] == 0 and w['skills'] == 0
     assert lb.get().body == b'hello'
-    assert len(a.server.connections) == connections + 1, 'no old connection is used for a new incarnation'
+    assert len(a.server.connections) == connections + 1, 'no old connection is used for a new instance'
 
 
 @pytest.mark.parametrize('how', ['drain', 'upgrade', 'stop'])
@@ -224,17 +224,17 @@ def test_an_orderly_end_takes_the_worker_out_at_once(world, how):
     a.say('a')
     b.say('b')
     wait_until(lambda: len(in_pool(lb)) == 2, 'both')
-    a.refuse = b'HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n'
+    a.reject = b'HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n'
     a.end(how)
     wait_until(lambda: in_pool(lb) == {b.address}, 'it to leave')
     assert {lb.get(host='h%d' % i).body for i in range(4)} == {b'b'}
     # the next process at the same address is found
-    a.refuse = None
+    a.reject = None
     a.first = [a.line('next')]
     wait_until(lambda: len(in_pool(lb)) == 2, 'the next one')
 
 
-def test_bad_lines_are_refused_and_the_last_good_resume_stays(world):
+def test_bad_lines_are_rejected_and_the_last_good_resume_stays(world):
     a = Agent(world)
     lb = pool(world, [a], max_skills=10)
     a.say('a', skills={'x': 5.0})
@@ -274,13 +274,13 @@ def test_listeners_wait_for_the_resumes_of_known_workers_but_not_for_long(world)
 
 def test_a_worker_without_a_stream_is_asked_again(world):
     a = Agent(world)
-    a.refuse = b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
+    a.reject = b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
     lb = world.resumelb({'workers': [a.address], 'resume': 'stream', 'start_wait': '60s'}, wait=False)
-    wait_until(lb.listening, 'it: a refusal is an answer')
+    wait_until(lb.listening, 'it: a rejection is a response')
     assert state(lb, a) == 'absent'
     lb.process.wait_logged('status 404')
     a.first = [a.line('a')]
-    a.refuse = None
+    a.reject = None
     becomes(lb, a, 'ready')
 
 

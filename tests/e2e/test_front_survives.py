@@ -40,7 +40,7 @@ class Gate:
             self.here += 1
             self.changed.notify_all()
             assert self.changed.wait_for(lambda: self.here >= self.count, LIMIT)
-        c.answer(b'x' * 100)
+        c.respond(b'x' * 100)
 
 
 def all_at_once(front):
@@ -63,14 +63,14 @@ def test_as_many_streams_run_as_are_announced(world):
 
 
 def test_connections_with_all_their_streams_in_use_do_not_end_the_process(world):
-    front = Front(world, lambda c, *_: c.answer(b'x' * 100))
+    front = Front(world, lambda c, *_: c.respond(b'x' * 100))
     for _ in range(60):
         all_at_once(front)
     assert front.lives()
 
 
 def test_h2load_with_all_streams_loses_nothing(world):
-    front = Front(world, lambda c, *_: c.answer(b'x' * 20000))
+    front = Front(world, lambda c, *_: c.respond(b'x' * 20000))
     out = subprocess.run(['h2load', '-n', '5000', '-c', '10', '-w', '13', '-m', str(STREAMS), 'https://127.0.0.1:%d/' % front.port],
                          capture_output=True, text=True, timeout=LIMIT).stdout
     assert re.search(r'^requests: 5000 total, .* 5000 succeeded, 0 failed, 0 errored', out, re.M), out
@@ -113,7 +113,7 @@ def test_a_wrong_preface_ends_its_connection_alone(world, name):
                     break
             assert only_settings(to_the_end(s))
     assert front.lives()
-    wait_until(lambda: metric(front.lb, 'resumelb_client_refused_total{reason="wrong connection preface of HTTP/2"}') == 2, 'the rejections to be counted')
+    wait_until(lambda: metric(front.lb, 'resumelb_client_rejected_total{reason="wrong connection preface of HTTP/2"}') == 2, 'the rejections to be counted')
 
 
 @pytest.mark.parametrize('name', RIGHT)
@@ -185,7 +185,7 @@ class Directory:
 
 
 def digest(c, head, body):
-    c.answer(hashlib.sha256(body).hexdigest().encode())
+    c.respond(hashlib.sha256(body).hexdigest().encode())
 
 
 def chunks(body):
@@ -288,7 +288,7 @@ def test_uploads_that_there_is_no_room_for_are_503_alone(world, how):
 
 
 @pytest.mark.parametrize('how', ['full', 'gone', 'read-only'])
-def test_an_agent_answers_503_alone_too(world, how):
+def test_an_agent_responds_503_alone_too(world, how):
     directory = Directory(world)
     agent = TinyAgent(world, top={'spill_dir': str(directory.path), **LARGE})
     wait_until(lambda: agent_get(agent) == 200, 'its process')
@@ -313,7 +313,7 @@ def agent_get(agent):
 # ---- no descriptors ----
 
 @pytest.mark.parametrize('spare', [0, 1, 3, 20])
-def test_without_descriptors_requests_of_each_kind_continue_or_are_refused_alone(world, spare):
+def test_without_descriptors_requests_of_each_kind_continue_or_are_rejected_alone(world, spare):
     gate = threading.Event()
 
     def script(c, head, body):

@@ -12,11 +12,11 @@ from support.http import Client
 
 
 # Time for which a worker gets no requests after a rejection [s].
-REFUSAL_S = 0.25
+REJECTION_S = 0.25
 
 
 class Load:
-    """Clients that send requests without a pause, every third one a POST. All must be answered with 200. `may_send`: cleared to pause."""
+    """Clients that send requests without a pause, every third one a POST. All must get 200. `may_send`: cleared to pause."""
 
     def __init__(self, address, n, hosts=8):
         self.address, self.hosts, self.stopping, self.may_send = address, hosts, threading.Event(), threading.Event()
@@ -46,15 +46,15 @@ class Load:
         wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
         assert not self.failures, self.failures[:5]
 
-    def refused_in(self, n, lb):
+    def rejected_in(self, n, lb):
         """
-        N more requests, and how many a worker has refused meanwhile; as many as it may refuse: when it is asked again, each
-        client may have been sent to it before the first of them is refused.
+        N more requests, and how many a worker has rejected meanwhile; as many as it may reject: when it is asked again, each
+        client may have been sent to it before the first of them is rejected.
         """
         began, before = time.monotonic(), lb.app()['stats']['unprocessed']
         self.go_on(n)
-        refused = lb.app()['stats']['unprocessed'] - before
-        return refused, len(self.threads) * (1 + (time.monotonic() - began) / REFUSAL_S)
+        rejected = lb.app()['stats']['unprocessed'] - before
+        return rejected, len(self.threads) * (1 + (time.monotonic() - began) / REJECTION_S)
 
     def stop(self):
         self.stopping.set()
@@ -85,7 +85,7 @@ def stage(world, balancers=1):
 @contextlib.contextmanager
 def stuck_with_a_full_queue(agent, loads):
     """
-    The process of AGENT does not answer, and the loads fill its queue. It is idle when it is stopped: one that answered a last
+    The process of AGENT does not respond, and the loads fill its queue. It is idle when it is stopped: one that responded to a last
     request while it is being stopped would take another one from its queue, which might never be full again.
     """
     pid = agent.pid()
@@ -115,11 +115,11 @@ def test_requests_that_a_stuck_slot_rejects_are_served_by_the_other_without_a_fa
     before = lb.app()['stats']
     with stuck_with_a_full_queue(stuck, [load]):
         # three of the eight clients wait for it; the others are served
-        wait_until(lambda: lb.app()['stats']['unprocessed'] > before['unprocessed'], 'a refusal')
-        wait_until(lambda: lb.workers()[stuck.address]['backlog'] == 3, 'what it refuses not to count as its own')
+        wait_until(lambda: lb.app()['stats']['unprocessed'] > before['unprocessed'], 'a rejection')
+        wait_until(lambda: lb.workers()[stuck.address]['backlog'] == 3, 'what it rejects not to count as its own')
         # it is tried a few times per second, not for each request of a class that it is skilled at
-        refused, most = load.refused_in(500, lb)
-        assert refused <= most
+        rejected, most = load.rejected_in(500, lb)
+        assert rejected <= most
     load.go_on(100)
     load.stop()
     no_failures(lb, stuck, before)
@@ -133,8 +133,8 @@ def test_a_load_balancer_spares_a_slot_that_another_one_has_filled(world):
     before = [lb.app()['stats'] for lb in lbs]
     with stuck_with_a_full_queue(stuck, loads):
         for lb, load in zip(lbs, loads):
-            refused, most = load.refused_in(300, lb)
-            assert refused <= most
+            rejected, most = load.rejected_in(300, lb)
+            assert rejected <= most
     for load in loads:
         load.stop()
     for lb, b in zip(lbs, before):
@@ -169,7 +169,7 @@ def alone(world, **settings):
 
 @contextlib.contextmanager
 def stuck(agent, lb, method='GET'):
-    """The process of AGENT does not answer: it has one request, and two are queued for it."""
+    """The process of AGENT does not respond: it has one request, and two are queued for it."""
     pid = agent.pid()
     freeze(pid)
     try:
@@ -186,7 +186,7 @@ def test_a_request_that_all_slots_reject_waits_and_is_served_once(world):
         for i in range(6):
             asked.append(Asked(lb.address, 'POST' if i % 2 else 'GET', '/more-%d' % i))
         # Each of them is retried from time to time.
-        wait_until(lambda: (s := lb.app()['stats'])['unprocessed'] >= 6 and s['requests_active'] == 9, 'six to be refused')
+        wait_until(lambda: (s := lb.app()['stats'])['unprocessed'] >= 6 and s['requests_active'] == 9, 'six to be rejected')
     assert [a.wait() for a in asked] == [200] * 9
     wait_until(lambda: lb.app()['stats']['requests_waiting'] == 0, 'no request to wait')
     served = [line for line in agent.served() if line.startswith('done')]
@@ -202,7 +202,7 @@ def test_a_request_that_all_slots_reject_for_too_long_gets_503(world):
     assert [a.wait() for a in asked] == [200] * 3
 
 
-def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
+def test_more_than_may_wait_of_those_rejected_by_all_get_503_at_once(world):
     agent, lb = alone(world, worker_wait_max=2)
     with stuck(agent, lb) as asked:
         asked += [Asked(lb.address, 'GET', '/waits-%d' % i) for i in range(2)]

@@ -7,7 +7,7 @@ ROWS = {case[0]: case for case in CASES_OF_H2SPEC}
 
 
 def page(c, head, body):
-    c.answer(b'a page of more than five bytes')
+    c.respond(b'a page of more than five bytes')
 
 
 def test_the_table_has_each_case_once():

@@ -45,7 +45,7 @@ class Balancer:
         return {site: t['worker'] for site, t in told.items() if t['reason'] == 'home'}
 
     def visit(self, rounds=1, held=0):
-        """Requests all SITES. Returns {site: pid that answered}. HELD other requests are in flight."""
+        """Requests all SITES. Returns {site: pid that responded}. HELD other requests are in flight."""
         pids = {}
         for _ in range(rounds):
             for site in SITES:
@@ -121,9 +121,9 @@ def test_an_agent_that_stops_under_load_fails_no_request(world):
         load.go_on(40)
 
 
-def incarnations(b):
+def instances(b):
     # A worker that is being removed is still listed, with the same name, while it has requests in flight.
-    return {w['name']: w['incarnation'] for w in b.lb.app('app')['workers'] if w['state'] == 'ready'}
+    return {w['name']: w['instance'] for w in b.lb.app('app')['workers'] if w['state'] == 'ready'}
 
 
 @pytest.mark.parametrize('persistent', [True, False])
@@ -132,11 +132,11 @@ def test_processes_that_are_replaced_leave_their_classes_to_their_successors(wor
     agent = TinyAgent(world, slots=3, persistent=persistent).wait_ready()
     b = Balancer(world, [agent])
     pids = b.visit(3)
-    before, lives = b.homes(), incarnations(b)
+    before, lives = b.homes(), instances(b)
     assert sorted(before) == sorted(SITES)
     held = b.hold(SITES[0], world.directory / 'gate')
     (world.directory / 'tmp' / 'restart.txt').touch()
-    wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes')
+    wait_until(lambda: all(instances(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes')
     # The old process still has its request in flight; its classes are assigned to the new one, and no others have moved.
     assert alive(pids[SITES[0]])
     assert b.homes() == before
@@ -155,10 +155,10 @@ def test_a_rolling_restart_under_load_fails_no_request(world):
     b = Balancer(world, [agent])
     with load_of(b) as load:
         load.go_on(40)
-        lives = incarnations(b)
+        lives = instances(b)
         pids = [slot['process']['pid'] for slot in agent.app()['slots']]
         (world.directory / 'tmp' / 'restart.txt').touch()
-        wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes')
+        wait_until(lambda: all(instances(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes')
         load.go_on(40)
     wait_until(lambda: not any(alive(p) for p in pids), 'the old ones to end')
     assert set(b.homes()) == set(SITES)

@@ -89,8 +89,8 @@ def per_byte(run, data, heads=HEADS, idle={}):
     return (run(heads) - idle[run.__name__]) / (heads * len(data))
 
 
-def of_balancer(world, data, answer=response()):
-    w = world.scripted(serve(lambda c, head, body: c.write(answer)), remembers=False)
+def of_balancer(world, data, given=response()):
+    w = world.scripted(serve(lambda c, head, body: c.write(given)), remembers=False)
 
     def balancer(heads):
         lb = world.resumelb({**SETTINGS, 'workers': [{'address': w.address}]}, wrapper=CALLGRIND, name='with-%d' % heads)

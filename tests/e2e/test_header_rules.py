@@ -10,8 +10,8 @@ from support.scripted import hello, serve
 HSTS = 'max-age=31536000; includeSubDomains'
 
 
-def start(world, headers, answer=hello, **settings):
-    w = world.scripted(serve(answer))
+def start(world, headers, response=hello, **settings):
+    w = world.scripted(serve(response))
     return w, world.resumelb(dict({'workers': [{'address': w.address}], 'headers': headers}, **settings))
 
 
@@ -40,11 +40,11 @@ def test_a_field_without_a_value_is_rejected(world, value):
 
 
 def test_fields_of_responses_are_set_added_and_removed(world):
-    def answer(c, head, body):
-        c.answer(b'x', headers=[('Server', 'w'), ('X-Powered-By', 'p'), ('Strict-Transport-Security', 'max-age=0'),
+    def respond(c, head, body):
+        c.respond(b'x', headers=[('Server', 'w'), ('X-Powered-By', 'p'), ('Strict-Transport-Security', 'max-age=0'),
                                 ('Link', '<a>'), ('X-Kept', 'k')])
     _, lb = start(world, {'response': {'set': {'Strict-Transport-Security': HSTS, 'X-Path': '{PATH_INFO}'}, 'add': {'Link': '<b>'},
-                                       'remove': ['server', 'X-Powered-By']}}, answer)
+                                       'remove': ['server', 'X-Powered-By']}}, respond)
     with Client(lb.address) as c:
         c.send_raw(b'GET /a%0d%0aSet-Cookie:x HTTP/1.1\r\nHost: a\r\n\r\n')
         r = c.receive()
@@ -56,7 +56,7 @@ def test_fields_of_responses_are_set_added_and_removed(world):
     assert not {'server', 'x-powered-by', 'set-cookie'} & {n for n, _ in fields}
 
 
-def test_answers_of_our_own_have_them_too_but_for_what_describes_a_body(world):
+def test_responses_of_our_own_have_them_too_but_for_what_describes_a_body(world):
     _, lb = start(world, {'response': {'set': {'Strict-Transport-Security': HSTS, 'Cache-Control': 'public',
                                                'Content-Type': 'x/y', 'X-Frame-Options': 'DENY'}}})
     r = lb.get('/', method='PROPFIND')
@@ -88,7 +88,7 @@ def test_sighup_changes_them(world):
     ('{response: {set: {X: "a\\nb"}}}', 'ASCII'), ('{response: {set: {"X Y": a}}}', 'field name'),
     ('{requests: {}}', 'did you mean "request"'), ('{request: {sets: {}}}', 'did you mean "set"'),
     ('{request: {set: [X]}}', 'NAME: VALUE'), ('[]', 'expected'), ('{request: {set: {X: {a: b}}}}', 'one value')])
-def test_rules_that_cannot_be_are_refused_with_their_place(tmp_path, headers, says):
+def test_rules_that_cannot_be_are_rejected_with_their_place(tmp_path, headers, says):
     path = tmp_path / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\nheaders: %s\n' % headers)
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)

@@ -9,19 +9,19 @@ from support.scripted import serve
 
 
 class Checked:
-    """A worker with a /healthz; the test sets its response. All other requests are answered with the name of the worker."""
+    """A worker with a /healthz; the test sets its response. All other requests get a response with the name of the worker."""
 
     def __init__(self, world, name, **kw):
         self.status, self.name = '200 OK', name
         self.gate = threading.Event()
         self.gate.set()
         self.lock, self.now, self.most = threading.Lock(), 0, 0
-        self.server = world.scripted(serve(self.answer), **kw)
+        self.server = world.scripted(serve(self.respond), **kw)
         self.address = self.server.address
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         if not head.startswith(b'GET /healthz'):
-            c.answer(self.name)
+            c.respond(self.name)
             return
         with self.lock:
             self.now += 1
@@ -29,7 +29,7 @@ class Checked:
         self.gate.wait(LIMIT)
         with self.lock:
             self.now -= 1
-        c.answer(b'x', status=self.status)
+        c.respond(b'x', status=self.status)
 
     def checks(self):
         return [h for h, _ in self.server.requests if h.startswith(b'GET /healthz')]
@@ -52,11 +52,11 @@ def becomes(lb, worker, wanted):
 class Choosy(Checked):
     """A worker that rejects hosts other than its own, as Django does."""
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         if b'\r\nHost: shop.example\r\n' in head:
-            super().answer(c, head, body)
+            super().respond(c, head, body)
         else:
-            c.answer(b'DisallowedHost', status='400 Bad Request')
+            c.respond(b'DisallowedHost', status='400 Bad Request')
 
 
 def test_checks_request_the_first_exact_host_of_the_application_or_the_one_that_is_set(world):
@@ -105,7 +105,7 @@ def test_a_check_that_hangs_fails_and_there_is_never_a_second_one(world):
     lb = start(world, a, b, health_check_timeout='150ms')
     a.gate.clear()
     becomes(lb, a, 'unhealthy')
-    assert lb.workers()[a.address]['check']['why'] == 'no answer in time'
+    assert lb.workers()[a.address]['check']['why'] == 'no response in time'
     lb.change(health_check_timeout='10m')
     a.gate.set()
     becomes(lb, a, 'ready')
@@ -153,13 +153,13 @@ def test_requests_wait_for_a_worker_when_all_are_unhealthy(world):
     a.status = '500 Oops'
     lb = start(world, a)
     becomes(lb, a, 'unhealthy')
-    answers = []
-    t = threading.Thread(target=lambda: answers.append(lb.get('/')))
+    responses = []
+    t = threading.Thread(target=lambda: responses.append(lb.get('/')))
     t.start()
     wait_until(lambda: lb.app()['stats']['requests_waiting'] == 1, 'the request to wait')
     a.status = '200 OK'
     t.join(LIMIT)
-    assert [r.body for r in answers] == [b'a']
+    assert [r.body for r in responses] == [b'a']
 
 
 def test_without_a_path_no_more_checks_are_made_and_all_are_healthy(world):
@@ -190,7 +190,7 @@ def test_unhealthy_workers_are_reported(world):
     assert 'unhealthy (status 503)' in shown
 
 
-def test_a_path_that_cannot_stand_in_a_request_is_refused(world):
+def test_a_path_that_cannot_stand_in_a_request_is_rejected(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\nworkers: ["127.0.0.1:1"]\nhealth_check_path: "/a b"\n')
     done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)

@@ -100,8 +100,8 @@ class HostAgent(PoolAgent):
     def wait_value(self, name, value, origin='tree'):
         wait_until(lambda: self.value(name) == (value, origin), '%s = %s from %s' % (name, value, origin))
 
-    def refused(self):
-        return {r['name']: r for r in self.host()['refused']}
+    def rejected(self):
+        return {r['name']: r for r in self.host()['rejected']}
 
     def metric(self, name):
         text = get(self.admin, '/metrics', host=self.admin).text
@@ -161,7 +161,7 @@ def test_a_maximum_below_the_minima_holds_and_is_reported(world, tree):
     wait_until(lambda: agent.processes() == 3, 'those that are always there')
     tree.set(HOST, max_processes=2)
     wait_until(lambda: agent.processes() == 2, 'one to end')
-    assert agent.host()['refused'] == [] and agent.ask().status == 200
+    assert agent.host()['rejected'] == [] and agent.ask().status == 200
     agent.process.wait_logged('max-processes-too-low max_processes=2 min_processes=3')
     tree.set(HOST, max_processes=4)
     wait_until(lambda: agent.processes() == 3, 'it to be back')
@@ -194,11 +194,11 @@ def test_an_invalid_property_is_rejected_alone_and_reported(world, tree):
     agent.wait_value('max_processes', '3')
     for nonsense in ('lots', -1, 4097, [2], '', '2.5'):
         tree.set(HOST, max_processes=nonsense, replace_overlap=False)
-        wait_until(lambda: 'max_processes' in agent.refused(), 'the refusal of %r' % (nonsense,))
+        wait_until(lambda: 'max_processes' in agent.rejected(), 'the rejection of %r' % (nonsense,))
         assert agent.value('max_processes') == ('3', 'tree') and agent.json()['max_processes'] == 3
         agent.wait_value('replace_overlap', 'false')
         tree.set(HOST, max_processes=3)
-        wait_until(lambda: not agent.refused(), 'it to be mended')
+        wait_until(lambda: not agent.rejected(), 'it to be mended')
         agent.wait_value('replace_overlap', 'true', 'default')
     line = agent.process.wait_logged('setting-rejected')[0]
     assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
@@ -210,13 +210,13 @@ def test_settings_of_the_file_only_are_rejected_and_reported_everywhere(world, t
              'zookeeper_auth': '/etc/shadow', 'spill_dir': '/evil', 'admin': '0.0.0.0:1', 'applications': 'x'}
     tree.set(HOST, max_processes=2, log_level='debug', max_body='1', strange=1, **local)
     agent.wait_value('max_processes', '2')
-    refused = agent.refused()
-    assert set(refused) == {*local, 'log_level', 'max_body'}
-    assert all('configuration file only' in refused[name]['why'] for name in local)
-    assert 'SIGHUP' in refused['log_level']['why'] and 'restart' in refused['max_body']['why']
-    assert all(r['path'] == HOST for r in refused.values())
+    rejected = agent.rejected()
+    assert set(rejected) == {*local, 'log_level', 'max_body'}
+    assert all('configuration file only' in rejected[name]['why'] for name in local)
+    assert 'SIGHUP' in rejected['log_level']['why'] and 'restart' in rejected['max_body']['why']
+    assert all(r['path'] == HOST for r in rejected.values())
     wait_until(lambda: agent.process.output().count('setting-unknown') == 1, 'setting-unknown')
-    assert agent.metric('resumelb_agent_host_refused_settings') == len(refused)
+    assert agent.metric('resumelb_agent_host_rejected_settings') == len(rejected)
     assert agent.metric('resumelb_agent_host_settings_changes_total') == 1
     text = subprocess.run([BIN / 'resumelbctl', '-a', agent.admin, 'status'], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
@@ -298,7 +298,7 @@ def test_processes_above_the_files_maximum_are_taken_over(world, tree):
     agent.kill()
     agent.start()
     agent.wait_ready()
-    wait_until(lambda: not agent.host()['remembered'], 'the tree to answer')
+    wait_until(lambda: not agent.host()['remembered'], 'the tree to respond')
     assert agent.pids() == pids and agent.figures()['ended_over_max'] == 0
     assert all(alive(p) for p in pids if p)
 
@@ -333,7 +333,7 @@ def test_a_bad_name_is_an_error_of_the_file(world, path, why):
     agent = HostAgent(world, Directory(world))
     agent.config['host_path'] = path
     rewrite(agent)
-    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the rejection')
     p = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', agent.path], stderr=subprocess.PIPE,
                        stdout=subprocess.PIPE, text=True, env={**os.environ})
     assert p.returncode == 1 and 'host_path: ' in p.stdout + p.stderr and why in p.stdout + p.stderr
@@ -341,7 +341,7 @@ def test_a_bad_name_is_an_error_of_the_file(world, path, why):
 
 def test_without_a_tree_the_file_is_all_there_is(world):
     agent = HostAgent(world, Directory(world), top={'tree': None})
-    assert agent.value('max_processes') == ('4', 'yaml') and agent.host()['refused'] == []
+    assert agent.value('max_processes') == ('4', 'yaml') and agent.host()['rejected'] == []
     agent.config['max_processes'] = 2
     rewrite(agent)
     agent.wait_value('max_processes', '2', 'yaml')

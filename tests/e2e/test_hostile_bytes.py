@@ -15,12 +15,12 @@ HEAD = b'POST /form HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\
 
 
 def echo(c, head, body):
-    c.answer(head.split(b' ')[1] + b' ' + body)
+    c.respond(head.split(b' ')[1] + b' ' + body)
 
 
-def refused(lb, reason):
+def rejected(lb, reason):
     with urllib.request.urlopen('http://%s/metrics' % lb.admin, timeout=LIMIT) as r:
-        return int(re.search(r'^resumelb_client_refused_total\{reason="%s"\} (\d+)$' % re.escape(reason),
+        return int(re.search(r'^resumelb_client_rejected_total\{reason="%s"\} (\d+)$' % re.escape(reason),
                              r.read().decode(), re.M)[1])
 
 
@@ -31,7 +31,7 @@ def refused(lb, reason):
     (b'3;' + b'x' * 5000 + b'\r\nabc\r\n0\r\n\r\n', 'malformed or too long chunk extension'),
     (b'3\r\nabc\r\n0\r\n folded\r\n\r\n', 'malformed trailer field'),
 ])
-def test_a_chunked_body_that_two_could_read_differently_is_refused_and_logged(world, body, reason):
+def test_a_chunked_body_that_two_could_read_differently_is_rejected_and_logged(world, body, reason):
     w = world.scripted(serve(echo))
     log = world.directory / 'access.log'
     lb = world.resumelb({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'})
@@ -41,11 +41,11 @@ def test_a_chunked_body_that_two_could_read_differently_is_refused_and_logged(wo
         r = c.receive()
         assert r.status == 400 and r['Connection'] == 'close' and r.body == reason.encode()
         assert c._more() is False or c.sock.recv(1) == b''
-    assert refused(lb, reason) == 1
+    assert rejected(lb, reason) == 1
     assert len(w.requests) == 1
     wait_until(lambda: len(log.read_text().splitlines()) == 2, 'two lines')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    line, = [line for line in lines if line['outcome'] == 'refused']
+    line, = [line for line in lines if line['outcome'] == 'rejected']
     assert line['reason'] == reason and line['status'] == 400 and line['target'] == '/form'
     assert line['host'] == 'a.example' and line['client'] == '127.0.0.1' and line['worker'] == ''
 
@@ -57,7 +57,7 @@ def test_more_than_100_fields_are_431(world):
         with Client(lb.address) as c:
             c.send_raw(b'GET / HTTP/1.1\r\nHost: a\r\n' + b'X: y\r\n' * n + b'\r\n')
             assert c.receive().status == status, n
-    assert refused(lb, 'too many header fields') == 2
+    assert rejected(lb, 'too many header fields') == 2
 
 
 def test_the_same_holds_behind_tls(world, certificate):  # noqa: F811
@@ -71,7 +71,7 @@ def test_the_same_holds_behind_tls(world, certificate):  # noqa: F811
         assert c.receive().body == b'/next '
         r = c.receive()
         assert r.status == 400 and r.body == b'malformed chunk size'
-    assert refused(lb, 'malformed chunk size') == 1
+    assert rejected(lb, 'malformed chunk size') == 1
 
 
 PREFACE = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
@@ -124,7 +124,7 @@ class Http2:
                 body += payload
                 if body.endswith(b'/ '):
                     return body
-        raise AssertionError('no answer: %r' % body)
+        raise AssertionError('no response: %r' % body)
 
 
 FLOODS = [
@@ -158,19 +158,19 @@ def test_a_client_that_floods_with_frames_loses_its_connection_and_others_notice
     goaway = [struct.unpack('>I', payload[4:8])[0] for kind, payload in seen if kind == GOAWAY]
     if 'CONTINUATION' not in reason and 'large' not in reason:
         assert goaway[:1] == [11] or not goaway, 'ENHANCE_YOUR_CALM, where the client still reads it'
-    assert refused(lb, reason) == 1
+    assert rejected(lb, reason) == 1
     assert other.get(3) == b'/ '
 
-    def refusals():
+    def rejections():
         """The lines of rejections, without the last line, which may be incomplete."""
-        return [json.loads(line) for line in log.read_text().split('\n')[:-1] if '"refused"' in line]
+        return [json.loads(line) for line in log.read_text().split('\n')[:-1] if '"rejected"' in line]
 
     def its_own():
         """The lines without those of other requests that ended with the connection."""
-        return [line for line in refusals() if line['reason'] != 'client ended before its request was complete']
+        return [line for line in rejections() if line['reason'] != 'client ended before its request was complete']
     line, = wait_until(its_own, 'its line')
     assert line['reason'] == reason and line['protocol'] == 'HTTP/2.0' and line['client'] == '127.0.0.1'
-    assert {line['status'] for line in refusals()} <= {400, 429, 431}
+    assert {line['status'] for line in rejections()} <= {400, 429, 431}
 
 
 def test_a_client_that_pings_too_often_gets_enhance_your_calm(world, certificate):  # noqa: F811

@@ -59,9 +59,9 @@ def test_request_ids_of_one_loop_count_up_in_hexadecimal(world):
 
 
 def test_keep_alive_and_pipelining_keep_their_order(world):
-    def answer(c, head, body):
-        c.answer(head.split(b' ')[1])
-    w = world.scripted(serve(answer))
+    def respond(c, head, body):
+        c.respond(head.split(b' ')[1])
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:
         for i in range(5):
@@ -73,7 +73,7 @@ def test_keep_alive_and_pipelining_keep_their_order(world):
 
 
 def test_head_204_304_have_no_body_and_keep_the_connection(world):
-    def answer(c, head, body):
+    def respond(c, head, body):
         if head.startswith(b'HEAD'):
             c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n')
         elif b'/204' in head:
@@ -81,8 +81,8 @@ def test_head_204_304_have_no_body_and_keep_the_connection(world):
         elif b'/304' in head:
             c.write(b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\nContent-Length: 99\r\n\r\n')
         else:
-            c.answer(b'body')
-    w = world.scripted(serve(answer))
+            c.respond(b'body')
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:
         r = c.request('HEAD')
@@ -95,14 +95,14 @@ def test_head_204_304_have_no_body_and_keep_the_connection(world):
 
 
 def test_chunked_both_ways(world):
-    def answer(c, head, body):
+    def respond(c, head, body):
         low = head.lower()
         assert b'transfer-encoding' not in low and low.count(b'content-length') == 1
         c.write(b'HTTP/1.1 404 Nope\r\nTransfer-Encoding: chunked\r\n\r\n')
         for part in (body[:3], body[3:]):
             c.write(b'%x;ext=1\r\n%s\r\n' % (len(part), part))
         c.write(b'0\r\nTrailer: x\r\n\r\n')
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:
         for _ in range(2):
@@ -129,10 +129,10 @@ def test_response_without_length_is_delimited_by_close_for_http10(world):
 
 
 def test_interim_responses_are_consumed(world):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n')
-        c.answer(b'final')
-    w = world.scripted(serve(answer))
+        c.respond(b'final')
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:
         assert c.request().body == b'final'
@@ -145,10 +145,10 @@ def test_interim_responses_are_consumed(world):
 
 @pytest.mark.parametrize('count, status', [(100, 200), (101, 502)])
 def test_a_hundred_interim_responses_are_consumed_and_no_more(world, count, status):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n' * count)
-        c.answer(b'final')
-    w = world.scripted(serve(answer))
+        c.respond(b'final')
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address, retries=0))
     for _ in range(2):
         assert lb.get().status == status
@@ -156,11 +156,11 @@ def test_a_hundred_interim_responses_are_consumed_and_no_more(world, count, stat
 
 @pytest.mark.parametrize('version', ['1.0', '1.1'])
 def test_hints_and_trailers_of_a_worker_go_no_further(world, version):
-    def answer(c, head, body):
+    def respond(c, head, body):
         for status in ('102 Processing', '103 Early Hints', '104 Upload Resumption Supported', '199 Whatever'):
             c.write(b'HTTP/1.1 %s\r\nLink: </early>\r\n\r\n' % status.encode())
         c.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Late\r\n\r\n3\r\nabc\r\n0\r\nX-Late: 1\r\n\r\n')
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:
         c.send(version=version, headers=[('Connection', 'close'), ('TE', 'trailers')])
@@ -177,13 +177,13 @@ def test_hints_and_trailers_of_a_worker_go_no_further(world, version):
 def test_large_bodies_both_ways(world, megabytes):
     size = megabytes << 20
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Got: %d\r\n\r\n' % (size, len(body)))
         block = os.urandom(1 << 20)
         c.block = block
         for _ in range(megabytes):
             c.write(block)
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:
         body = b'x' * size
@@ -196,10 +196,10 @@ def test_large_bodies_both_ways(world, megabytes):
 
 
 def test_a_slow_client_sets_its_worker_free_and_costs_bounded_memory(world):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % (200 << 10))
         c.write(b'y' * (200 << 10))
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address, max_connections=1))
     with socket.create_connection(('127.0.0.1', lb.port)) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -213,12 +213,12 @@ def test_a_slow_client_sets_its_worker_free_and_costs_bounded_memory(world):
 def test_reading_from_the_worker_follows_a_slow_client_beyond_the_buffer(world):
     sent = []
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % (64 << 20))
         for _ in range(64):
             c.write(b'z' * (1 << 20))
             sent.append(1)
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address, response_spill_max='0'))
     with Client(lb.address) as c:
         c.send()
@@ -259,8 +259,8 @@ def test_websocket_upgrade_is_tunnelled_with_early_bytes(world):
             assert c._need(n) == b'A' * n
         wait_until(lambda: lb.app()['stats']['tunnels'] == 1, 'the tunnel in the figures')
     wait_until(lambda: lb.app()['stats']['tunnels'] == 0, 'the tunnel to end')
-    # any other Upgrade is dropped and answered as a plain request
-    plain = world.scripted(serve(lambda c, head, body: c.answer(b'yes' if b'pgrade' in head else b'no')))
+    # any other Upgrade is dropped and responded as a plain request
+    plain = world.scripted(serve(lambda c, head, body: c.respond(b'yes' if b'pgrade' in head else b'no')))
     lb2 = world.resumelb(static(plain.address), name='lb2')
     assert get(lb2.address, headers=[('Upgrade', 'h2c'), ('Connection', 'Upgrade')]).body == b'no'
 
@@ -280,7 +280,7 @@ def test_a_response_cut_short_reaches_the_client_as_cut_short(world):
     wait_until(lambda: lb.app()['outcomes']['cut-short'] == 2, 'the outcome')
 
 
-def test_a_response_that_is_no_http_is_answered_with_502(world):
+def test_a_response_that_is_no_http_gets_502(world):
     for i, garbage in enumerate((b'SSH-2.0-hello\r\n', b'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab',
                                  b'HTTP/1.1 200 OK\r\nbad header\r\n\r\n', b'\x00' * 1000,
                                  b'HTTP/1.1 200 OK\r\nX: ' + b'y' * 200_000)):
@@ -313,10 +313,10 @@ def test_clients_that_leave_while_they_wait_are_noticed(world):
     import threading as t
     gate = t.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'late')
-    w = world.scripted(serve(answer))
+        c.respond(b'late')
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address))
     c = Client(lb.address)
     c.send()
@@ -338,7 +338,7 @@ def test_clients_that_leave_while_they_wait_are_noticed(world):
     b'GET / HTTP/1.1\nHost: a\n\n',
     b'G@T / HTTP/1.1\r\nHost: a\r\n\r\n',
 ])
-def test_ambiguous_requests_are_refused_and_never_reach_a_worker(world, raw):
+def test_ambiguous_requests_are_rejected_and_never_reach_a_worker(world, raw):
     w = world.scripted(serve(hello))
     lb = world.resumelb(static(w.address))
     with Client(lb.address) as c:

@@ -10,7 +10,7 @@ from support.scripted import serve
 
 
 def echo(c, head, body):
-    c.answer(head.split(b' ')[1] + b' ' + body)
+    c.respond(head.split(b' ')[1] + b' ' + body)
 
 
 class Front:

@@ -97,7 +97,7 @@ def test_a_response_that_is_cut_short_is_reset(world, head):
 
 
 @pytest.mark.parametrize('method, status', [('HEAD', '200 OK'), ('GET', '204 No Content'), ('GET', '304 Not Modified')])
-def test_answers_without_a_body_end_at_once(world, method, status):
+def test_responses_without_a_body_end_at_once(world, method, status):
     def script(c, *_):
         c.write(b'HTTP/1.1 %s\r\n%s\r\n' % (status.encode(), b'' if status[:3] == '204' else b'Content-Length: 9\r\n'))
     front = Front(world, script)
@@ -110,7 +110,7 @@ def test_answers_without_a_body_end_at_once(world, method, status):
 @pytest.mark.parametrize('size', [0, 4, len(LARGE)])
 def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
     log = world.directory / 'access.log'
-    front = Front(world, lambda c, *_: c.answer(b'x' * size), access_log=str(log), access_log_format='json',
+    front = Front(world, lambda c, *_: c.respond(b'x' * size), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes'])
     with front.connect(initial_window(2 * size + 1)) as c:
         assert len(c.send(window(2 * size + 1)).get(1).body) == size
@@ -121,7 +121,7 @@ def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
 
 def test_the_sent_part_of_a_reset_response_is_logged(world):
     log = world.directory / 'access.log'
-    front = Front(world, lambda c, head, body: c.answer(LARGE), access_log=str(log), access_log_format='json',
+    front = Front(world, lambda c, head, body: c.respond(LARGE), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes', 'outcome'])
     with front.connect() as c:
         c.send(frame(HEADERS, request(), WHOLE, 1))
@@ -134,7 +134,7 @@ def test_the_sent_part_of_a_reset_response_is_logged(world):
 
 def test_windows_are_obeyed_in_both_directions(world):
     def script(c, head, body):
-        c.answer(LARGE if head.startswith(b'GET') else b'%d' % len(body))
+        c.respond(LARGE if head.startswith(b'GET') else b'%d' % len(body))
     front = Front(world, script)
     with front.connect(initial_window(1000)) as c:
         c.send(frame(HEADERS, request(), WHOLE, 1)).until(lambda: len(c.stream(1).body) == 1000)
@@ -159,12 +159,12 @@ def test_windows_are_obeyed_in_both_directions(world):
 
 
 def bodyless(c, head, body):
-    """Answers known paths without a body, and others with a body that fills all windows."""
-    answers = {b'/empty': b'200 OK\r\nContent-Length: 0', b'/none': b'204 No Content', b'/same': b'304 Not Modified',
+    """Responds to known paths without a body, and others with a body that fills all windows."""
+    responses = {b'/empty': b'200 OK\r\nContent-Length: 0', b'/none': b'204 No Content', b'/same': b'304 Not Modified',
                b'/unsized': b'200 OK\r\nTransfer-Encoding: chunked'}
-    what = answers.get(head.split(b' ')[1])
+    what = responses.get(head.split(b' ')[1])
     if what is None:
-        c.answer(LARGE)
+        c.respond(LARGE)
     else:
         c.write(b'HTTP/1.1 ' + what + b'\r\n\r\n' + (b'0\r\n\r\n' if b'chunked' in what else b''))
 
@@ -174,7 +174,7 @@ WITHOUT_BYTES = [('GET', '/empty', '200'), ('GET', '/none', '204'), ('GET', '/sa
 
 
 @pytest.mark.parametrize('method, path, status', WITHOUT_BYTES)
-def test_an_answer_without_bytes_needs_no_window(world, method, path, status):
+def test_a_response_without_bytes_needs_no_window(world, method, path, status):
     front = Front(world, bodyless)
     ask = request(method=method, path=path)
     with front.connect(initial_window(0)) as c:
@@ -233,10 +233,10 @@ def test_streams_that_end_without_a_window_leave_the_connection_its_places(world
         assert all(c.stream(n).ended and c.stream(n).status == '204' for n in numbers)
         wait_until(lambda: log.read_text().count('\n') == len(numbers), 'all lines')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert {(line['sent_bytes'], line['outcome'], line['status']) for line in lines} == {(0, 'answered', 204)}
+    assert {(line['sent_bytes'], line['outcome'], line['status']) for line in lines} == {(0, 'responded', 204)}
 
 
-def test_more_streams_than_announced_are_refused(world):
+def test_more_streams_than_announced_are_rejected(world):
     front = Front(world)
     with front.connect() as c:
         c.until(lambda: 3 in c.settings)
@@ -249,7 +249,7 @@ def test_more_streams_than_announced_are_refused(world):
         assert all(c.stream(n).status == '200' for n in numbers[:limit])
 
 
-def test_after_so_many_requests_a_connection_states_goaway_and_answers_what_it_has(world):
+def test_after_so_many_requests_a_connection_states_goaway_and_responses_what_it_has(world):
     front = Front(world, http2_requests=5)
     with front.connect() as c:
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1))
@@ -312,9 +312,9 @@ def test_requests_that_are_reset_by_either_side_end_the_connection_early(world, 
 def test_a_stream_that_has_been_sent_may_be_given_more_window(world):
     """Its last bytes are still buffered for the socket: it must not be processed like an open stream."""
     def script(c, head, body):
-        c.answer(LARGE * 40 if b'/large' in head else b'x' * 1000)
+        c.respond(LARGE * 40 if b'/large' in head else b'x' * 1000)
     front = Front(world, script)
-    # A large answer keeps the socket full, so that small ones, which fill their windows exactly, wait in it.
+    # A large response keeps the socket full, so that small ones, which fill their windows exactly, wait in it.
     with front.connect(initial_window(1000), receive_bytes=4096) as c:
         c.send(window(1 << 30) + frame(HEADERS, request(path='/large'), WHOLE, 1) + window(1 << 30, 1))
         c.until(lambda: len(c.stream(1).body) > 100_000)
@@ -335,7 +335,7 @@ def test_a_stream_that_has_been_sent_may_be_given_more_window(world):
 def test_a_connection_that_breaks_with_requests_waiting_harms_no_other(world):
     """Some of the requests are at workers, some wait, and some are rejected immediately."""
     def script(c, head, body):
-        c.answer(LARGE if b'/large' in head else b'small')
+        c.respond(LARGE if b'/large' in head else b'small')
     front = Front(world, script)
     for _ in range(5):
         c = front.connect(initial_window(1 << 30), receive_bytes=4096)
@@ -369,7 +369,7 @@ def test_small_blocks_do_not_become_large(world):
         assert c.goaway in ('ENHANCE_YOUR_CALM', None)
     # Sanitizers hold freed memory for a while; the growth must be far below 30 times 40 MB.
     assert resident() - before < (32 if SLOWNESS == 1 else 256) * 1024
-    wait_until(lambda: metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30, 'the rejections to be counted')
+    wait_until(lambda: metric(front.lb, 'resumelb_client_rejected_total{reason="header fields too large"}') == 30, 'the rejections to be counted')
     for c in clients:
         c.sock.close()
     assert len(front.worker.requests) == 1 and front.lives()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Worker processes that hang: their connections are accepted by the kernel, and nothing is answered until they continue. One that is
+Worker processes that hang: their connections are accepted by the kernel, and nothing gets a response until they continue. One that is
 killed, and started again.
 """
 import os
@@ -65,7 +65,7 @@ def hang(lb, a, b, method='GET'):
 
 
 @pytest.mark.parametrize('policy', ['adaptive', 'resume', 'round_robin'])
-def test_a_worker_that_hung_is_back_when_it_answers_the_request_that_probes_it(world, policy):
+def test_a_worker_that_hung_is_back_when_it_responds_the_request_that_probes_it(world, policy):
     a, b = Worker(world, 'a'), Worker(world, 'b')
     lb = start(world, a, b, eject_probe='20ms', pool={'policy': policy})
     hung, other = hang(lb, a, b)
@@ -105,7 +105,7 @@ def test_requests_that_must_not_run_twice_probe_no_worker(world):
     lb = start(world, a, b, eject_probe='1ms')
     hung, _ = hang(lb, a, b, method='POST')
     for _ in range(30):
-        assert lb.get('/name', method='POST', body=b'x').status == 501      # what the other worker answers
+        assert lb.get('/name', method='POST', body=b'x').status == 501      # what the other worker responds
     assert lb.app()['picks']['probe'] == 0
     assert ejected(lb, hung)
     os.kill(hung.process.pid, signal.SIGCONT)

@@ -20,7 +20,7 @@ class Front:
     """A load balancer with a plain, a TLS and a PROXY protocol listener; the worker's responses contain the path and the body."""
 
     def __init__(self, world, **settings):
-        self.worker = world.scripted(serve(lambda c, h, b: c.answer(h.split(b' ')[1] + b' ' + b)))
+        self.worker = world.scripted(serve(lambda c, h, b: c.respond(h.split(b' ')[1] + b' ' + b)))
         self.plain, self.tls, self.proxied = ('127.0.0.1:%d' % free_port() for _ in range(3))
         pair = Pair(world.directory, 'edge', ['a.example'])
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, threads=1,
@@ -92,7 +92,7 @@ def test_half_a_record_of_tls_ends_no_pause_for_good(world):
                     assert data
                     incoming.write(data)
 
-        def answer():
+        def respond():
             got = b''
             while not got.endswith(b'/7 '):
                 got += step(lambda: tls.read(65536))
@@ -100,13 +100,13 @@ def test_half_a_record_of_tls_ends_no_pause_for_good(world):
 
         step(tls.do_handshake)
         step(lambda: tls.write(REQUEST % 7))
-        assert answer().startswith(b'HTTP/1.1 200')
+        assert respond().startswith(b'HTTP/1.1 200')
         # The server has received a part of a record, which cannot be decrypted yet.
         tls.write(REQUEST % 7)
         record = outgoing.read()
         sock.sendall(record[:20])
         sock.sendall(record[20:])
-        assert answer().startswith(b'HTTP/1.1 200')
+        assert respond().startswith(b'HTTP/1.1 200')
 
 
 @pytest.mark.parametrize('kind', KINDS)

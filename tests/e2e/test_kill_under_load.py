@@ -112,10 +112,10 @@ def check_orders(world, statuses):
     """Checks that failed POSTs are not executed, except the one that was in progress, and that none is executed twice."""
     executed = (world.directory / 'executed.log').read_text().split()
     assert len(executed) == len(set(executed)), 'never twice: %s' % executed
-    answered = {'order-%d' % i for i, s in enumerate(statuses) if s == 200}
+    responded = {'order-%d' % i for i, s in enumerate(statuses) if s == 200}
     given_up = {'order-%d' % i for i, s in enumerate(statuses) if s in (502, 503)}
-    assert len(answered) + len(given_up) == 8, statuses
-    assert answered <= set(executed)
+    assert len(responded) + len(given_up) == 8, statuses
+    assert responded <= set(executed)
     assert given_up & set(executed) == {executed[0]}, (statuses, executed)
 
 

@@ -27,7 +27,7 @@ FEW, HALF = 10000, len(BODY) // 2     # body_spill is between them
 
 
 def script(c):
-    """Echoes the data of a tunnel; answers other requests with the digest of their body."""
+    """Echoes the data of a tunnel; responds to other requests with the digest of their body."""
     while (asked := c.read_request()) is not None:
         head, body = asked
         if b'\r\nupgrade: websocket' in head.lower():
@@ -35,7 +35,7 @@ def script(c):
             while data := c.sock.recv(65536):
                 c.write(data)
             return
-        c.answer(hashlib.sha256(body).hexdigest().encode())
+        c.respond(hashlib.sha256(body).hexdigest().encode())
 
 
 class Front(Balancer):
@@ -143,7 +143,7 @@ def test_uploads_in_progress_are_whole_or_503_and_tunnels_continue_when_there_is
 
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
-def test_requests_in_progress_are_answered_and_tunnels_continue_without_descriptors(world, limit):
+def test_requests_in_progress_get_a_response_and_tunnels_continue_without_descriptors(world, limit):
     front = Front(world, Directory(world))
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, FEW, stack)
@@ -225,7 +225,7 @@ def bodies_in_use(admin, prefix):
 
 
 def assert_totals_hold(address, used):
-    """One upload takes all the memory, the next one all the room in files, and any other is refused alone."""
+    """One upload takes all the memory, the next one all the room in files, and any other is rejected alone."""
     rest = len(BODY) - 1
     with Client(address) as first, Client(address) as second, Client(address) as third:
         for c, now in ((first, (rest, 0, 0)), (second, (rest, rest, 1))):
@@ -266,8 +266,8 @@ class AgentUnderWay:
 
     def uploads(self):
         """[(status, received bytes of the body), or None if the connection ended]."""
-        answers = ended(self.sized, BODY[HALF:]), ended(self.chunked, BODY[HALF:] + b'\r\n0\r\n\r\n')
-        return [a and (a[0], json.loads(a[1])['body'] if a[0] == 200 else None) for a in answers]
+        responses = ended(self.sized, BODY[HALF:]), ended(self.chunked, BODY[HALF:] + b'\r\n0\r\n\r\n')
+        return [a and (a[0], json.loads(a[1])['body'] if a[0] == 200 else None) for a in responses]
 
     def tunnel_works(self):
         self.tunnel.send_raw(b'still here')
@@ -278,7 +278,7 @@ WHOLE_UPLOAD = 200, len(BODY)
 
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
-def test_an_agents_requests_in_progress_are_answered_and_its_tunnel_continues_without_descriptors(world, limit):
+def test_an_agents_requests_in_progress_get_a_response_and_its_tunnel_continues_without_descriptors(world, limit):
     with contextlib.ExitStack() as stack:
         under_way = AgentUnderWay(world, stack, **LARGE)
         agent = under_way.agent
@@ -339,22 +339,22 @@ def test_locks_are_released_and_handed_over_without_descriptors(world, limit):
 
 
 def one_more_key(pool):
-    """The reply to a new client that requests a new key, or None if its connection was closed."""
+    """The response to a new client that requests a new key, or None if its connection was closed."""
     number = len(pool.streams)
     return pool.connect().ask_or_none('ACQ4ME %d%s 1 9 600' % (number, 'k' * 900))
 
 
 @WITHOUT_SANITIZER
 @pytest.mark.parametrize('spare', [0, 2 * MIB, 4 * MIB])
-def test_a_daemon_without_memory_refuses_new_keys_and_keeps_its_locks(world, spare):
+def test_a_daemon_without_memory_rejects_new_keys_and_keeps_its_locks(world, spare):
     # A single malloc arena, as each further one would reserve 64 MiB of address space.
     pool = Daemon(world, env={'MALLOC_ARENA_MAX': '1'})
     (holder,) = pool.holders('ACQ4ME k 1 9 600')
     waiter = pool.waiter('ACQ4ME k 1 9 600')
     limit_memory(pool.process, spare)
-    while (answer := one_more_key(pool)) == 'LOCKED':
+    while (response := one_more_key(pool)) == 'LOCKED':
         pass
-    assert answer in ('ERROR OUT_OF_MEMORY', None)
+    assert response in ('ERROR OUT_OF_MEMORY', None)
     assert {one_more_key(pool) for _ in range(20)} <= {'LOCKED', 'ERROR OUT_OF_MEMORY', None}
     assert holder.ask('RELEASE') == 'RELEASED' and waiter.line() == 'LOCKED'
     assert pool.process.alive()

@@ -34,7 +34,7 @@ def pieces(data, seed):
         at += n
 
 
-def answer(c, head, body):
+def respond(c, head, body):
     """/SIZE/HOW: sends SIZE bytes in one write, after the head, in pieces, in chunks, or only the first half."""
     _, size, how = head.split(b' ')[1].decode().split('/')
     data = body_of(int(size))
@@ -58,7 +58,7 @@ def answer(c, head, body):
 
 
 def front(world, **settings):
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
     lb = world.resumelb({'workers': [w.address], 'eject_after': 0, 'poison_deaths': 0,
                          'access_log': str(world.directory / 'access.log'), 'access_log_format': 'json', **settings},
@@ -98,7 +98,7 @@ def test_bodies_of_all_sizes_arrive_whole_on_one_connection(world, kind, how):
 
 
 def test_the_agents_front_passes_large_bodies_on(world):
-    w = world.scripted(serve(answer))
+    w = world.scripted(serve(respond))
     agent = attached(world, w.address)
     with Client(agent.addresses[0]) as c:
         for how in ('whole', 'apart', 'pieces', 'chunks'):
@@ -141,7 +141,7 @@ def test_slow_clients_get_every_byte_while_quick_ones_are_served_at_once(world):
 
 
 @pytest.mark.parametrize('size', [64 * KIB, MIB, 5 * MIB])
-def test_a_body_that_a_worker_cuts_is_cut_after_its_last_byte_and_the_next_answer_is_whole(world, size):
+def test_a_body_that_a_worker_cuts_is_cut_after_its_last_byte_and_the_next_response_is_whole(world, size):
     lb, w = front(world)
     with Client(lb.address) as c:
         c.send(target='/%d/cut' % size)
@@ -168,4 +168,4 @@ def test_the_access_log_counts_the_bytes_of_large_bodies_exactly(world):
     wait_until(lambda: len(log.read_text().splitlines()) == len(SIZES) + 1, 'the lines in the access log')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line['sent_bytes'] for line in lines] == SIZES + [MIB // 2]
-    assert [line['outcome'] for line in lines] == ['answered'] * len(SIZES) + ['cut-short']
+    assert [line['outcome'] for line in lines] == ['responded'] * len(SIZES) + ['cut-short']

@@ -23,10 +23,10 @@ def config(w, **settings):
 
 def echo(size):
     """A response that starts with the path of the request."""
-    def answer(c, head, body):
+    def respond(c, head, body):
         path = head.split(b' ')[1]
-        c.answer(path + b' ' * (size - len(path)))
-    return answer
+        c.respond(path + b' ' * (size - len(path)))
+    return respond
 
 
 def echo_and_more(c, head, body):
@@ -73,7 +73,7 @@ def ask_at_once(lb, rounds, between=None):
 
 
 @pytest.mark.parametrize('most, threads', [(1, 1), (3, 1), (64, 1), (1, 4), (3, 4), (64, 4)])
-def test_bytes_behind_an_answer_are_not_the_next_one(world, most, threads):
+def test_bytes_behind_a_response_are_not_the_next_one(world, most, threads):
     """At the limit a connection passes from a completed request to a waiting one, also of another loop."""
     w = world.scripted(serve(echo_and_more))
     lb = world.resumelb(config(w, max_connections=most), threads=threads)
@@ -92,7 +92,7 @@ def test_connections_of_a_worker_that_sends_what_it_announced_are_kept(world, mo
 
 
 @pytest.mark.parametrize('size', [40, LARGE])
-def test_bytes_that_come_while_connections_idle_are_not_the_next_answers(world, size):
+def test_bytes_that_come_while_connections_idle_are_not_the_next_responses(world, size):
     w = world.scripted(serve(echo(size)))
     lb = world.resumelb(config(w), threads=1)
 

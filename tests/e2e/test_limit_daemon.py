@@ -62,7 +62,7 @@ def test_a_client_that_leaves_releases_its_lock_at_the_daemon(world, app, daemon
     assert 'GET /more-0' not in app.begun
 
 
-def test_over_its_limits_the_daemon_refuses_and_fractions_of_seconds_are_kept(world, app, daemon):
+def test_over_its_limits_the_daemon_rejects_and_fractions_of_seconds_are_kept(world, app, daemon):
     one, other = two(world, app, daemon, maxqueue=2)
     rule = other.config['limits']['pages']
     first, = ask(one, 1)

@@ -11,8 +11,8 @@ from poolcounter_support import ORIGINAL
 from support.base import LIMIT, freeze, wait_until
 from support.http import Client
 
-# The default answer time-out, set when a daemon hangs; before, long time-outs apply because of busy machines.
-QUICK = {'pool_counter_answer_timeout': '250ms'}
+# The default response time-out, set when a daemon hangs; before, long time-outs apply because of busy machines.
+QUICK = {'pool_counter_response_timeout': '250ms'}
 # The daemons to kill, in order.
 KILLED = (2, 0, 1, 0) if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else (2, 0)
 
@@ -51,26 +51,26 @@ def daemon(request):
     d.stop()
 
 
-def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_it_answers(world, daemon):
+def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_it_responds(world, daemon):
     app = HeldApp()
     world.closers.append(app.server.close)
     app.let_all_go()
     lb = balancer(world, app, {'sites': {'where': 'daemon'}}, pool_counter_servers=[daemon.address])
     assert lb.get('/', 'a.example').status == 200
     hang(lb, daemon, timeout='300ms')
-    answers = []
+    responses = []
 
     def passes():
-        answers.append(lb.get('/', 'a.example').status)
-        return answers[-1] == 200
+        responses.append(lb.get('/', 'a.example').status)
+        return responses[-1] == 200
     wait_until(passes, 'requests to pass')
     # They wait for their time-out until three probes have failed, each after 250 ms.
-    assert answers[:-1] == [503] * (len(answers) - 1)
+    assert responses[:-1] == [503] * (len(responses) - 1)
     # From time to time it is probed, which no request waits for.
     while 'for_ms=2000' not in lb.process.output():
         assert lb.get('/', 'a.example').status == 200
     lb.config['limits']['sites'].update(timeout='10m')
-    lb.change(pool_counter_answer_timeout='1m')
+    lb.change(pool_counter_response_timeout='1m')
     daemon.process.send_signal(signal.SIGCONT)
     acquired = int(daemon.stats()['total_acquired'])
 
@@ -91,7 +91,7 @@ def test_requests_that_wait_at_a_hanging_daemon_continue_when_it_counts_as_unrea
     waiting = [Asked(lb.address, '/second', host) for host in hosts]
     wait_until(lambda: int(daemon.stats()['waiting_workers']) == 4, 'one of each to wait at the daemon')
     hang(lb, daemon)
-    # Four locks are released; the missing replies are how the load balancer detects that the daemon hangs.
+    # Four locks are released; the missing responses are how the load balancer detects that the daemon hangs.
     app.let_go(4)
     wait_until(lambda: 'pool-counter-server-suspended' in lb.process.output(), 'the silence to be noticed')
     app.under_way(4)
@@ -128,7 +128,7 @@ def test_a_wait_is_no_silence(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, pool_counter_servers=[daemon.address],
-                  pool_counter_answer_timeout='5s')
+                  pool_counter_response_timeout='5s')
     asked = [Asked(lb.address, '/first')]
     app.under_way(1)
     asked += [Asked(lb.address, '/second')]
@@ -148,17 +148,17 @@ def test_all_connections_taken_is_not_a_full_queue(world, daemon, mode):
     lb = balancer(world, app, {'sites': {'key': '{SERVER_NAME}', 'mode': mode, 'where': 'daemon', 'maxqueue': 1000}},
                   pool_counter_servers=[daemon.address], pool_counter_connections=4)
     asked = [Asked(lb.address, '/', 'busy.example', method='PUT', body=b'x') for _ in range(4)]
-    app.under_way(1)    # before, the first one may be one of the three, as it waits for the daemon's reply
+    app.under_way(1)    # before, the first one may be one of the three, as it waits for the daemon's response
     waits(lb, 3)
     assert lb.get('/', 'idle.example').status == 503
     ends(lb, 'limit-connections', 1)
     assert outcome(lb, 'limit-full') == 0
     figures = lb.app()['limits'][0]['figures']
-    assert (figures['refused_connections'], figures['refused_full']) == (1, 0)
+    assert (figures['rejected_connections'], figures['rejected_full']) == (1, 0)
     lb.process.wait_logged('pool-counter-connections-exhausted application=default server=%s limit=4' % daemon.address)
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200] * 4
-    # A connection is free again when the daemon has answered the release.
+    # A connection is free again when the daemon has responded to the release.
     wait_until(lambda: lb.get('/', 'idle.example').status == 200, 'a free connection')
 
 

@@ -66,7 +66,7 @@ def test_while_the_database_of_one_class_hangs_the_others_are_served(world, app)
     wait_until(lambda: outcome(lb, 'limit-full') + outcome(lb, 'limit-timeout') == 20, 'all to be counted')
     others = ['site%d.example' % (i % 5) for i in range(40)]
     assert [lb.get('/page', host).status for host in others] == [200] * 40
-    assert not any(a.answered() for a in asked)
+    assert not any(a.responded() for a in asked)
     app.hang_no_more()
     assert [a.wait().status for a in asked] == [200] * 2
     assert len(app.requests(host=HOT)) == 2

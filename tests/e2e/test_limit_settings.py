@@ -65,8 +65,8 @@ def value(lb, name, setting):
     return one and (one['settings'][setting]['value'], one['settings'][setting]['origin'])
 
 
-def refused(lb, name):
-    return {r['name']: r['why'] for r in limits(lb)[name]['refused']}
+def rejected(lb, name):
+    return {r['name']: r['why'] for r in limits(lb)[name]['rejected']}
 
 
 def test_the_tree_goes_over_the_file_and_gives_it_back(world, tree):
@@ -109,14 +109,14 @@ def test_an_invalid_property_is_rejected_with_its_reason_and_the_others_apply(wo
     tree.set('database', workers='many', maxqueue=50, page='/etc/passwd', match='x', mode='any')
     wait_until(lambda: value(lb, 'database', 'maxqueue') == ('50', 'tree'), 'the good one')
     assert value(lb, 'database', 'workers') == ('4', 'yaml')
-    why = refused(lb, 'database')
+    why = rejected(lb, 'database')
     assert set(why) == {'workers', 'page', 'match', 'mode'} and 'configuration file only' in why['page']
     assert 'shares responses' in why['mode'] and value(lb, 'database', 'mode') == ('each', 'default')
     tree.set('database', workers=60, maxqueue=50)
-    wait_until(lambda: 'is above maxqueue' in refused(lb, 'database').get('workers', ''), 'the refusal')
+    wait_until(lambda: 'is above maxqueue' in rejected(lb, 'database').get('workers', ''), 'the rejection')
     assert value(lb, 'database', 'workers') == ('4', 'yaml')
     tree.set('database', maxqueue=50, path='regex:(')
-    wait_until(lambda: 'at its character 2' in refused(lb, 'database').get('path', ''), 'the refusal')
+    wait_until(lambda: 'at its character 2' in rejected(lb, 'database').get('path', ''), 'the rejection')
     assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
     line = lb.process.wait_logged('setting-rejected')[0]
     assert 'limit_name=database' in line and 'path=/limits/database' in line
@@ -130,7 +130,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     wait_until(lambda: list(limits(lb)) == ['c', 'b'], 'the other rules')
     assert value(lb, 'b', 'workers') == ('4', 'yaml') and value(lb, 'b', 'timeout') == ('1s', 'tree')
     lb.reload({'limits': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
-    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the rejection')
     assert list(limits(lb)) == ['c', 'b'] and value(lb, 'c', 'workers') == ('3', 'yaml')
     # settings in the tree of a rule that was removed do not become a rule for all requests
     tree.set('b', workers=1)
@@ -163,14 +163,14 @@ def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(worl
 def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world, tree):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'slow')
-    slow = world.scripted(serve(answer))
+        c.respond(b'slow')
+    slow = world.scripted(serve(respond))
     lb = world.resumelb({'tree': tree.url, 'workers': [slow.address],
                          'limits': {'all': {'key': 'all', 'workers': 1, 'timeout': '10m'}}})
 
-    def refused():
+    def rejected():
         # Each loop applies new settings in its next iteration: an earlier request waits with the old time-out.
         with Client(lb.address, seconds=LIMIT / 10) as c:
             c.send()
@@ -187,7 +187,7 @@ def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world,
         wait_until(lambda: len(slow.requests) == 2, 'the second request')
         tree.set('all', workers=1, timeout='0s')
         wait_until(lambda: value(lb, 'all', 'workers') == ('1', 'tree'), 'the change')
-        wait_until(refused, 'the third to be refused at once')
+        wait_until(rejected, 'the third to be rejected at once')
         gate.set()
         assert a.receive().body == b.receive().body == b'slow'
 
@@ -201,9 +201,9 @@ def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_serve
     assert lb.get().body == b'hello', 'on_unreachable is open'
     tree.set('all', key='all', workers=1, where='daemon', on_unreachable='closed', status=529)
     wait_until(lambda: value(lb, 'all', 'on_unreachable') == ('closed', 'tree'), 'the change')
-    wait_until(lambda: lb.get().status == 529, 'the refusal')
+    wait_until(lambda: lb.get().status == 529, 'the rejection')
     tree.tree.set('', pool_counter_servers='counter.example:7531')
-    wait_until(lambda: 'host name is not permitted' in str(lb.app()['refused']), 'the name to be refused')
+    wait_until(lambda: 'host name is not permitted' in str(lb.app()['rejected']), 'the name to be rejected')
     tree.tree.set('', pool_counter_servers='127.0.0.1:1, [::1]:1')
     wait_until(lambda: lb.app()['settings']['pool_counter_servers'] ==
                {'value': '127.0.0.1:1, [::1]:1', 'origin': 'tree'}, 'the servers')
@@ -212,12 +212,12 @@ def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_serve
 def test_rules_that_change_all_the_time_lose_no_request(world):
     tree = DirectoryTree(world, None)
     lb = balancer(world, tree, limits={'all': {'key': 'all', 'workers': 2, 'timeout': '10m'}}, settings_hold='1ms')
-    over, answers = threading.Event(), []
+    over, responses = threading.Event(), []
 
     def client():
         with Client(lb.address) as c:
             while not over.wait(PACE):
-                answers.append(c.request().status)
+                responses.append(c.request().status)
     threads = [threading.Thread(target=client) for _ in range(8)]
     for t in threads:
         t.start()
@@ -232,13 +232,13 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
             if i % 4 == 3:
                 tree.remove('more')
                 wait_until(lambda: 'more' not in limits(lb), 'the rule to go')
-        wait_until(lambda: len(answers) > 100, 'answers')
+        wait_until(lambda: len(responses) > 100, 'responses')
     finally:
         over.set()
         for t in threads:
             t.join(LIMIT)
     assert not any(t.is_alive() for t in threads), 'a request waits for ever'
-    assert set(answers) == {200}
+    assert set(responses) == {200}
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'no request to be active')
 
 

@@ -38,7 +38,7 @@ def metrics(lb):
     """{(name, labels): value} of the metrics of limits, servers and stored responses."""
     found = {}
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
-        m = re.fullmatch(r'resumelb_((?:limit|stored)\w*)\{(.*)\} (\S+)', line)
+        m = re.fullmatch(r'resumelb_((?:limit|pool_counter|stored)\w*)\{(.*)\} (\S+)', line)
         if m:
             assert (m[1], m[2]) not in found, line
             found[m[1], m[2]] = float(m[3])
@@ -60,7 +60,7 @@ def table(lb, *arguments):
     return {line.split()[0]: line.split() for line in r.stdout.splitlines() if line.startswith('  ')}
 
 
-def one_holds_one_waits_one_is_refused(lb, target):
+def one_holds_one_waits_one_is_rejected(lb, target):
     asked = ask(lb, 2, target)
     waits(lb, 1)
     assert lb.get(target, 'a.example').status == 503
@@ -70,9 +70,9 @@ def one_holds_one_waits_one_is_refused(lb, target):
 PAGES = {'key': '{PATH_INFO}', 'workers': 1, 'maxqueue': 2, 'timeout': '10m', 'slots': 7}
 
 
-def test_a_counter_shows_holders_waiters_and_refusals(world, app):
+def test_a_counter_shows_holders_waiters_and_rejections(world, app):
     lb = balancer(world, app, {'pages': PAGES})
-    asked = one_holds_one_waits_one_is_refused(lb, '/slow')
+    asked = one_holds_one_waits_one_is_rejected(lb, '/slow')
     limit = limits(lb)['pages']
     assert limit['in_force'] is True and limit['origin'] == 'yaml'
     assert limit['settings']['workers'] == {'value': '1', 'origin': 'yaml'}
@@ -80,11 +80,11 @@ def test_a_counter_shows_holders_waiters_and_refusals(world, app):
     assert (f['where'], f['mode'], f['shadow']) == ('local', 'each', False)
     assert (f['workers'], f['maxqueue'], f['timeout_s'], f['slots']) == (1, 2, 600, 7)
     assert (f['held'], f['waiting'], f['keys'], f['acquired']) == (1, 1, 1, 1)
-    assert (f['refused_full'], f['refused_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
+    assert (f['rejected_full'], f['rejected_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
     assert f['longest']['key'] == 'pages:/slow' and f['longest']['for_s'] >= 0
     seen = metrics(lb)
     assert seen['limit_held', of()] == 1 and seen['limit_waiting', of()] == 1
-    assert seen['limit_refused_full_total', of()] == 1 and seen['limit_slots', of()] == 7
+    assert seen['limit_rejected_full_total', of()] == 1 and seen['limit_slots', of()] == 7
     assert seen['limit_longest_holder_seconds', of()] >= f['longest']['for_s']
     app.let_all_go()
     all_ok(asked)
@@ -111,14 +111,14 @@ def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     waits(lb, 0)
     wait_until(lambda: figures(lb)['abandoned'] == 1, 'it to be counted')
     f = figures(lb)
-    assert (f['refused_timeout'], f['refused_full'], f['waiting']) == (1, 0, 0)
+    assert (f['rejected_timeout'], f['rejected_full'], f['waiting']) == (1, 0, 0)
     assert f['waited_timeout_s'] > 0 and f['top'][0]['waits'] == 2
     seen = metrics(lb)
-    assert seen['limit_refused_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
+    assert seen['limit_rejected_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
 
 
-def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
-    app = HeldApp({'/page': lambda c, number: c.answer(b'x' * 1000, headers=[('Cache-Control', 'max-age=60')])})
+def test_coalesced_and_stale_responses_and_stored_responses_are_counted(world):
+    app = HeldApp({'/page': lambda c, number: c.respond(b'x' * 1000, headers=[('Cache-Control', 'max-age=60')])})
     try:
         lb = balancer(world, app, {'once': {'mode': 'any', 'workers': 1, 'maxqueue': 3, 'timeout': '10m', 'on_full': 'stale'}})
         asked = ask(lb, 3, '/page')
@@ -133,7 +133,7 @@ def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
         # counted shortly after the response was sent
         wait_until(lambda: [figures(lb, 'once')[k] for k in ('held', 'coalesced', 'stale')] == [0, 4, 1], 'all to be counted')
         f, stored = figures(lb, 'once'), lb.app()['stored_responses']
-        assert (f['waiting'], f['refused_full'], f['mode']) == (0, 0, 'any')
+        assert (f['waiting'], f['rejected_full'], f['mode']) == (0, 0, 'any')
         assert f['waited_done_s'] > 0
         assert (stored['responses'], stored['stored'], stored['hits_coalesced'], stored['hits_stale']) == (1, 2, 4, 1)
         assert stored['bytes'] > 1000
@@ -141,7 +141,7 @@ def test_coalesced_and_stale_answers_and_stored_responses_are_counted(world):
         assert seen['limit_coalesced_total', of('once')] == 4
         assert seen['stored_bytes', 'application="default"'] == stored['bytes']
         out = ctl('limits', '-a', lb.admin).stdout
-        assert 'answers: 4 coalesced, 1 stale' in out
+        assert 'responses: 4 coalesced, 1 stale' in out
     finally:
         app.let_all_go()
         app.server.close()
@@ -193,7 +193,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
     try:
         lb = balancer(world, app, {'pages': dict(PAGES, where='daemon')}, pool_counter_servers=[d.address])
         assert daemons(lb) == {d.address: {
-            'name': d.address, 'address': d.address, 'resting': False, 'connections': 0, 'idle': 0}}
+            'name': d.address, 'address': d.address, 'suspended': False, 'connections': 0, 'idle': 0}}
         asked = ask(lb, 2, '/slow')
         wait_until(lambda: (f := figures(lb))['held'] == 1 and f['waiting'] == 1, 'the daemon to say so')
         assert (figures(lb)['where'], figures(lb)['longest'], figures(lb)['acquired']) == ('daemon', None, 1)
@@ -202,7 +202,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         app.let_all_go()
         all_ok(asked)
         wait_until(lambda: [figures(lb)[k] for k in ('held', 'waiting', 'acquired')] == [0, 0, 2], 'both to be over')
-        wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'a kept one')
+        wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'an idle one')
         assert figures(lb)['waited_s'] > 0
         server = 'application="default",server="%s"' % d.address
         assert metrics(lb)['pool_counter_server_idle', server] >= 1
@@ -218,17 +218,17 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(wor
         'closed': {'where': 'daemon', 'on_unreachable': 'closed', 'match': {'path': 'prefix:/closed'}}},
         pool_counter_servers=[nobody])
 
-    def rests():
+    def suspended():
         lb.get('/open', 'a.example')
-        return daemons(lb)[nobody]['resting']
-    wait_until(rests, 'it to be left alone')
+        return daemons(lb)[nobody]['suspended']
+    wait_until(suspended, 'it to be left alone')
     assert lb.get('/closed', 'a.example').status == 503
     assert figures(lb, 'open')['unreachable_open'] > 0 and figures(lb, 'closed')['unreachable_closed'] == 1
     assert 'closed: 1 rejected, daemon unreachable' in ctl('limits', '-a', lb.admin).stdout
     # The load balancer backs off repeatedly; after a back-off the tool prints another text.
-    wait_until(lambda: rests() and re.search(re.escape(nobody) + r' +suspended', ctl('limits', '-a', lb.admin).stdout),
+    wait_until(lambda: suspended() and re.search(re.escape(nobody) + r' +suspended', ctl('limits', '-a', lb.admin).stdout),
                'the tool to say so')
-    wait_until(lambda: rests() and metrics(lb)['pool_counter_server_resting', 'application="default",server="%s"' % nobody] == 1,
+    wait_until(lambda: suspended() and metrics(lb)['pool_counter_server_suspended', 'application="default",server="%s"' % nobody] == 1,
                'the figure')
 
 
@@ -236,7 +236,7 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(wor
 
 def test_resumelbctl_prints_a_row_for_each_counter(world, app):
     lb = balancer(world, app, {'pages': PAGES, 'quiet': {'workers': 3, 'mode': 'any'}})
-    asked = one_holds_one_waits_one_is_refused(lb, '/slow')
+    asked = one_holds_one_waits_one_is_rejected(lb, '/slow')
     rows = table(lb)
     assert rows['limit'][:7] == ['limit', 'where', 'mode', 'held', 'workers', 'slots', 'waiting']
     assert rows['pages'][1:9] == ['local', 'each', '1', '1', '7', '1', '1', '1']
@@ -297,7 +297,7 @@ def test_resumelbctl_shows_the_types_and_keys_of_a_pool_counter_daemon(world):
 
 def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
     lb = balancer(world, app, {'pages': PAGES})
-    asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
+    asked = one_holds_one_waits_one_is_rejected(lb, HOSTILE)
     assert figures(lb)['longest']['key'] == HOSTILE_KEY
     shown = 'pages:/\\x22><script>alert(1)</script>\'\\x5c%25%7F%0A'
     assert table(lb)['pages'][-1] == shown
@@ -313,13 +313,13 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
 TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'
 
 
-def test_the_page_shows_holders_waiters_and_refusals_with_hostile_keys_as_text(world, app, browser):
+def test_the_page_shows_holders_waiters_and_rejections_with_hostile_keys_as_text(world, app, browser):
     daemon = Poolcounterd()
     lb = balancer(world, app, {'pages': PAGES, 'afar': {'match': {'path': '/afar'}, 'where': 'daemon', 'workers': 3},
                                'seen': {'match': {'path': '/seen'}, 'workers': 1, 'shadow': True}},
                   pool_counter_servers=[daemon.address])
     try:
-        asked = one_holds_one_waits_one_is_refused(lb, HOSTILE)
+        asked = one_holds_one_waits_one_is_rejected(lb, HOSTILE)
         page = get(lb.admin, '/', host=lb.admin)
         assert "default-src 'none'" in page['Content-Security-Policy'] and '<script>alert' not in page.text
         assert re.findall(r'<script[^>]*>', page.text) == ['<script type="module" src="/page.js">']

@@ -68,7 +68,7 @@ def test_slots_limit_all_classes_together_and_the_oldest_is_next(world, app):
     assert app.begun == ['GET /' + host for host in 'abcde']
 
 
-def test_above_maxqueue_the_counters_own_error_is_answered_at_once(world, app):
+def test_above_maxqueue_the_counters_own_error_gets_a_response_at_once(world, app):
     page = world.directory / 'full.html'
     page.write_text('<h1>Come back: ${status}</h1>')
     lb = balancer(world, app, {'sites': {'workers': 1, 'maxqueue': 2, 'status': 429, 'retry_after': '7s', 'page': str(page)}})
@@ -118,7 +118,7 @@ def test_a_request_that_leaves_while_it_is_served_ends_its_lease(world, app):
 
 
 def test_a_worker_that_dies_gives_the_place_back(world, app):
-    app.answers['/0'] = lambda c, n: c.reset()
+    app.responses['/0'] = lambda c, n: c.reset()
     lb = balancer(world, app, {'sites': {'workers': 1}})
     asked = ask(lb, 2)
     waits(lb, 1)
@@ -129,7 +129,7 @@ def test_a_worker_that_dies_gives_the_place_back(world, app):
 
 
 def test_a_slow_client_holds_no_place(world, app):
-    app.answers['/big'] = lambda c, n: c.answer(b'x' * 4000000)
+    app.responses['/big'] = lambda c, n: c.respond(b'x' * 4000000)
     lb = balancer(world, app, {'sites': {'workers': 1}}, response_buffer='8MiB')
     slow = Asked.__new__(Asked)
     from support.http import Client
@@ -205,7 +205,7 @@ def test_raising_workers_at_a_reload_lets_those_that_wait_go_at_once(world, app)
     all_ok(asked)
 
 
-def test_a_shadow_counts_and_refuses_none(world, app):
+def test_a_shadow_counts_and_rejects_none(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1, 'maxqueue': 2, 'shadow': True}})
     asked = ask(lb, 4)
     app.under_way(4)
@@ -232,7 +232,7 @@ def test_many_requests_for_the_same_page_do_the_work_once(world, app):
     assert {a.wait()['cache-status'] for a in coalesced} == {'resumelb; fwd=miss; collapsed'}
     assert max(int(a.wait()['age']) for a in coalesced) <= time.monotonic() - began
     ends(lb, 'coalesced', 11)
-    ends(lb, 'answered', 1)
+    ends(lb, 'responded', 1)
 
 
 def test_a_shared_response_is_not_stored_for_later_requests(world, app):
@@ -263,7 +263,7 @@ def test_requests_that_differ_do_not_share_a_response(world, app, one, other):
 @pytest.mark.parametrize('field', [('Set-Cookie', 'a=b'), ('Cache-Control', 'private'), ('Cache-Control', 'no-store'),
                                    ('Cache-Control', 'no-cache'), ('Vary', '*')])
 def test_a_response_that_may_not_be_shared_is_made_for_each_request_workers_at_a_time(world, app, field):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[field])
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=[field])
     lb = balancer(world, app, {'pages': dict(ANY['pages'], workers=2)})
     asked = ask(lb, 6, '/page')
     waits(lb, 4)
@@ -277,7 +277,7 @@ def test_a_response_that_may_not_be_shared_is_made_for_each_request_workers_at_a
 
 
 def test_vary_is_respected(world, app):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'Accept-Language')])
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=[('Vary', 'Accept-Language')])
     lb = balancer(world, app, ANY)
     first = ask(lb, 2, '/page', headers=[('Accept-Language', 'de')])
     second = ask(lb, 2, '/page', headers=[('Accept-Language', 'en')])
@@ -291,7 +291,7 @@ def test_vary_is_respected(world, app):
 
 
 def test_when_the_one_that_works_fails_the_next_one_tries(world, app):
-    app.answers['/page'] = lambda c, n: c.reset() if n == 0 else c.answer(b'number %d' % n)
+    app.responses['/page'] = lambda c, n: c.reset() if n == 0 else c.respond(b'number %d' % n)
     lb = balancer(world, app, ANY)
     asked = ask(lb, 4, '/page')
     waits(lb, 3)
@@ -315,7 +315,7 @@ def test_when_the_client_of_the_one_that_works_leaves_the_next_one_tries(world, 
 
 
 def test_a_page_larger_than_stored_max_size_is_made_by_each(world, app):
-    app.answers['/page'] = lambda c, n: c.answer(b'x' * 3000)
+    app.responses['/page'] = lambda c, n: c.respond(b'x' * 3000)
     lb = balancer(world, app, ANY, stored_max_size='1KiB')
     asked = ask(lb, 3, '/page')
     app.let_all_go()
@@ -323,8 +323,8 @@ def test_a_page_larger_than_stored_max_size_is_made_by_each(world, app):
     assert len(app.begun) == 3
 
 
-def test_an_error_is_no_answer_for_others(world, app):
-    app.answers['/page'] = lambda c, n: c.answer(b'oops', status='500 Internal Server Error')
+def test_an_error_is_no_response_for_others(world, app):
+    app.responses['/page'] = lambda c, n: c.respond(b'oops', status='500 Internal Server Error')
     lb = balancer(world, app, ANY)
     asked = ask(lb, 3, '/page')
     app.let_all_go()
@@ -410,7 +410,7 @@ def test_without_a_stored_response_the_error_or_the_turn_stays(world, app):
 
 
 def test_a_response_that_must_be_revalidated_is_never_served_stale(world, app):
-    app.answers['/page'] = lambda c, n: c.answer(b'x', headers=[('Cache-Control', 'max-age=0, must-revalidate')])
+    app.responses['/page'] = lambda c, n: c.respond(b'x', headers=[('Cache-Control', 'max-age=0, must-revalidate')])
     lb = balancer(world, app, {'pages': {'workers': 1, 'key': 'x', 'maxqueue': 1, 'on_full': 'stale'}})
     fill(lb, app)
     ask(lb, 1, '/page')

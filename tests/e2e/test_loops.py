@@ -121,7 +121,7 @@ def test_a_list_of_cpus_states_how_many_loops_there_are(world):
     assert [one['cpu'] for one in loops(lb)] == [cpu]
 
 
-def test_a_list_of_cpus_that_cannot_be_is_refused_with_its_place(tmp_path):
+def test_a_list_of_cpus_that_cannot_be_is_rejected_with_its_place(tmp_path):
     path = tmp_path / 'bad.yaml'
     for text, why in [('0,0', 'duplicate CPU'), ('1000', 'names a CPU that this process may not use'), ('first', 'expected off, auto')]:
         path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: [{address: "127.0.0.1:2"}]\ncpu_affinity: "%s"\n' % text)

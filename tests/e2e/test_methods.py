@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods and targets that are passed on, those that the load balancer answers itself, and fields removed by Connection."""
+"""Methods and targets that are passed on, those to which the load balancer itself responds, and fields removed by Connection."""
 import pytest
 from support.base import free_port, wait_until
 from support.certificates import Pair
@@ -10,8 +10,8 @@ from support.scripted import hello, serve
 DEFAULT = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
 
-def start(world, answer=hello, **settings):
-    w = world.scripted(serve(answer))
+def start(world, response=hello, **settings):
+    w = world.scripted(serve(response))
     return w, world.resumelb(dict({'workers': [{'address': w.address}]}, **settings))
 
 
@@ -95,13 +95,13 @@ def test_webdav_passes_where_it_is_configured_and_sighup_changes_it(world):
     assert status('BREW') == 501
 
 
-def test_options_that_may_go_no_farther_is_answered_here(world):
+def test_options_that_may_go_no_farther_gets_a_response_here(world):
     w, lb = start(world)
     for target in ('/x', '*'):
         r = ask(lb, ['OPTIONS %s HTTP/1.1' % target, 'Host: a.example', 'Max-Forwards: 0'])
         assert r.status == 200 and r['Allow'] == DEFAULT and r.body == b''
     assert w.requests == []
-    wait_until(lambda: lb.app()['outcomes']['answered-here'] == 2, 'the account')
+    wait_until(lambda: lb.app()['outcomes']['responded-here'] == 2, 'the account')
 
 
 def test_trace_that_may_go_no_farther_shows_the_request_without_its_secrets(world):
@@ -126,7 +126,7 @@ def test_otherwise_it_continues_with_one_forward_less(world, method):
 
 
 @pytest.mark.parametrize('fields', [['Max-Forwards: x'], ['Max-Forwards: -1'], ['Max-Forwards: 1', 'Max-Forwards: 1']])
-def test_a_max_forwards_that_is_no_number_is_refused(world, fields):
+def test_a_max_forwards_that_is_no_number_is_rejected(world, fields):
     w, lb = start(world)
     assert ask(lb, ['OPTIONS / HTTP/1.1', 'Host: a', *fields]).status == 400
     assert w.requests == []
@@ -141,7 +141,7 @@ def test_max_forwards_has_no_effect_on_other_methods(world):
 # ---- Connection ----
 
 def test_fields_that_a_client_lists_in_connection_are_removed_but_never_ours(world):
-    w, lb = start(world, answer=lambda c, head, body: c.answer(body))
+    w, lb = start(world, response=lambda c, head, body: c.respond(body))
     r = ask(lb, ['POST / HTTP/1.1', 'Host: a.example', 'Content-Length: 0', 'X-Hop: 1', 'X-Hop2: 2', 'X-End: 3',
                  'Connection: X-Hop,host , content-length, x-forwarded-for, X-Forwarded-Proto',
                  'Connection: x-hop2, X-Forwarded-Host, Via, X-Request-ID, Resumelb-Class, transfer-encoding'])
@@ -166,10 +166,10 @@ def test_a_client_behind_a_trusted_proxy_cannot_have_its_word_taken_back(world):
 
 
 def test_fields_that_a_worker_lists_in_connection_are_removed_but_never_framing(world):
-    def answer(c, head, body):
-        c.answer(b'hello', headers=[('X-Hop', '1'), ('X-End', '2'), ('Keep-Alive', 'timeout=5'),
+    def respond(c, head, body):
+        c.respond(b'hello', headers=[('X-Hop', '1'), ('X-End', '2'), ('Keep-Alive', 'timeout=5'),
                                     ('Proxy-Authenticate', 'Basic'), ('Connection', 'x-hop, content-length, date, via')])
-    _, lb = start(world, answer=answer)
+    _, lb = start(world, response=respond)
     r = ask(lb, ['GET / HTTP/1.1', 'Host: a'])
     assert r.status == 200 and r.body == b'hello' and r['Content-Length'] == '5' and r['X-End'] == '2'
     assert r['X-Hop'] is None and r['Keep-Alive'] is None and r['Proxy-Authenticate'] == 'Basic'

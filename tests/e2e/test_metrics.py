@@ -22,7 +22,7 @@ OPEN = [('Accept', 'application/openmetrics-text; version=1.0.0')]
 
 
 def balancer(world, **settings):
-    w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
+    w = world.scripted(serve(lambda c, head, body: c.respond(status='500 Oops' if b'GET /broken' in head else '200 OK')))
     lb = world.resumelb(dict({
         'workers': [w.address], 'access_log': str(world.directory / 'access.log'),
         'limits': {'each': {'key': '{REMOTE_ADDR}', 'workers': 9}}, 'rates': {'some': {'rate': '1000/s'}}}, **settings))
@@ -122,7 +122,7 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
     p = Prometheus(world, scraping({'resumelb': lb.admin, 'resumelb-agent': agent.admin,
                                     'resumelb-poolcounter': '127.0.0.1:%d' % port}))
     wait_until(lambda: p.value('resumelb_responses_5xx_total') == 1, 'the balancer\'s figures')
-    assert p.value('resumelb_outcomes_total{outcome="answered"}') == 2
+    assert p.value('resumelb_outcomes_total{outcome="responded"}') == 2
     assert p.value('resumelb_total_seconds_count') == 2
     wait_until(lambda: p.value('sum(resumelb_class_requests_total)') == 2, 'the figures of classes')
     wait_until(lambda: p.value('resumelb_class_requests_total{class!="other classes"}') is not None, 'those of the one class')
@@ -150,7 +150,7 @@ def open_ended(c, head, body):
     elif b'GET /events' in head:
         c.write(b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n')
     else:
-        c.answer(b'ok')
+        c.respond(b'ok')
         return
     c.sock.recv(1)
 
@@ -247,7 +247,7 @@ def test_the_installed_configurations_start_and_the_shipped_prometheus_finds_eve
     package = Path(places['/srv/shop']) / 'shop'
     package.mkdir()
     (package / 'wsgi.py').write_text('def application(environ, start_response):\n    start_response("200 OK", [])\n    return [b"ok"]\n')
-    open_world.scripted(serve(lambda c, head, body: c.answer()), port=int(places['127.0.0.1:9101'].rpartition(':')[2]))
+    open_world.scripted(serve(lambda c, head, body: c.respond()), port=int(places['127.0.0.1:9101'].rpartition(':')[2]))
     for name in ('resumelb', 'resumelb-agent', 'resumelb-poolcounter'):
         path = open_world.directory / (name + '.yaml')
         path.write_text(texts[path.name] if os.geteuid() == 0 else texts[path.name].replace('user: www-data\n', '\n'))

@@ -55,10 +55,10 @@ def echo(connection, head, body):
     if method == 'HEAD':
         connection.write(b'HTTP/1.1 200 OK\r\nX-Echo: %s\r\nContent-Length: %d\r\n\r\n' % (text, LARGE))
     else:
-        connection.answer(text, headers=[('X-Echo', text[:60].split(b'\r')[0].decode())])
+        connection.respond(text, headers=[('X-Echo', text[:60].split(b'\r')[0].decode())])
 
 
-def answer(stream):
+def respond(stream):
     """(X-Echo, Content-Length, body) of the next response."""
     assert stream.readline() == b'HTTP/1.1 200 OK\r\n'
     fields = {}
@@ -101,7 +101,7 @@ class Talk(io.RawIOBase):
 
 
 @pytest.mark.parametrize('tls', [False, True], ids=['plain', 'tls'])
-def test_each_request_of_a_connection_has_its_answer_in_order_whatever_kinds_they_are(world, tls):
+def test_each_request_of_a_connection_has_its_response_in_order_whatever_kinds_they_are(world, tls):
     worker = world.scripted(serve(echo))
     address = '127.0.0.1:%d' % free_port()
     entry = {'tls': Pair(world.directory, 'site', ['a.example']).entry} if tls else {}
@@ -114,7 +114,7 @@ def test_each_request_of_a_connection_has_its_answer_in_order_whatever_kinds_the
         sock = dial(address, 'a.example') if tls else connect(address)
         with sock, io.BufferedReader(Talk(sock, b''.join(r for r, _ in requests), random_)) as stream:
             for n, (kind, (_, (target, body))) in enumerate(zip(kinds, requests)):
-                echoed, length, got = answer(stream)
+                echoed, length, got = respond(stream)
                 text = ' '.join((echoed.split(' ')[0], target, str(n))) + ' '
                 assert echoed.startswith(text.strip()), (n, kind)
                 if kind != 'head':

@@ -115,7 +115,7 @@ def test_loads_fall_as_caches_warm_and_sites_are_spread_over_the_processes(newsp
     wait_until(warm, 'all to be cached, and spread over the processes')
 
 
-def test_under_load_every_request_is_answered_and_most_loads_are_saved(cold_newspapers):
+def test_under_load_every_request_gets_a_response_and_most_loads_are_saved(cold_newspapers):
     def traffic(seed):
         done = subprocess.run(
             ['/usr/bin/python3', '-B', str(EXAMPLE / 'traffic.py'), '--url', 'http://' + cold_newspapers.address, '--json',

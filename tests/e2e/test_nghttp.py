@@ -22,10 +22,10 @@ def versions():
 def front(world):
     fields = [('X-Name-%d' % i, 'value') for i in range(40)]
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         # front.lives() requests a body that fits into one window.
-        c.answer(b'alive' if b' / ' in head else b'%d ' % len(body) + PAGE, headers=fields)
-    return Front(world, answer)
+        c.respond(b'alive' if b' / ' in head else b'%d ' % len(body) + PAGE, headers=fields)
+    return Front(world, respond)
 
 
 def nghttp(front, *options, times=1):
@@ -62,7 +62,7 @@ def test_an_option_that_changes_the_protocol(front, options):
 
 
 def test_a_download_with_small_windows_is_no_flood(world):
-    front = Front(world, lambda c, *_: c.answer(b'p' * 30_000), http2_window_updates='100')
+    front = Front(world, lambda c, *_: c.respond(b'p' * 30_000), http2_window_updates='100')
     assert nghttp(front, '--multiply=20', '--window-bits=6').stdout == b'p' * 30_000 * 20
 
 
@@ -74,7 +74,7 @@ def h2load(front, n, *options):
 
 
 def test_h2load_with_100_streams_and_windows_of_any_size(world):
-    front = Front(world, lambda c, *_: c.answer(b'x' * 3000))
+    front = Front(world, lambda c, *_: c.respond(b'x' * 3000))
     seed = random.randrange(1 << 32)
     print('seed', seed)
     draw = random.Random(seed)
@@ -87,7 +87,7 @@ def test_h2load_with_100_streams_and_windows_of_any_size(world):
 
 
 def test_h2load_over_http1_and_with_bodies(world):
-    front = Front(world, lambda c, head, body: c.answer(b'%d' % len(body)))
+    front = Front(world, lambda c, head, body: c.respond(b'%d' % len(body)))
     sent = world.directory / 'sent'
     sent.write_bytes(b's' * 5000)
     h2load(front, 1000, '--h1', '-c', 20)
@@ -99,5 +99,5 @@ def test_h2load_over_http1_and_with_bodies(world):
 
 
 def test_h2load_without_a_header_table(world):
-    front = Front(world, lambda c, *_: c.answer(b'x'))
+    front = Front(world, lambda c, *_: c.respond(b'x'))
     h2load(front, 500, '-c', 10, '-m', 20, '--header-table-size=0', '--encoder-header-table-size=0')

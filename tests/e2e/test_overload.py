@@ -96,7 +96,7 @@ def test_an_abort_under_load_is_contained(world):
         assert get(lb.address, host='a.plain.example').status == 200
     kept = world.directory / 'state' / 'plain'
     wait_until(lambda: any('a.plain.example' in f.read_text() for f in kept.glob('*')), 'the resume in its file')
-    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    instances = {w['instance'] for w in lb.workers('app').values()}
     pids = [s['process']['pid'] for s in agent.json()['applications']['app']['slots']]
     supervisor = Supervisor(world, lb)
     loads = Loads([(lb.address, 'plain', posts, keep) for posts in (False, True) for keep in (False, True)], pause=0.001)
@@ -114,8 +114,8 @@ def test_an_abort_under_load_is_contained(world):
         loads.go_on(5)
         assert supervisor.codes == [-signal.SIGABRT] * n
         assert 'a.plain.example' in str(lb.json('/resumes.json'))
-        wait_until(lambda: {w['incarnation'] for w in lb.workers('app').values()} == incarnations, 'the workers')
-        wait_until(lambda: get(lb.address, host='app.example').status == 200, 'an answer of the agent\'s')
+        wait_until(lambda: {w['instance'] for w in lb.workers('app').values()} == instances, 'the workers')
+        wait_until(lambda: get(lb.address, host='app.example').status == 200, 'a response of the agent\'s')
     loads.stop()
     assert [s['process']['pid'] for s in agent.json()['applications']['app']['slots']] == pids
     supervisor.end()

@@ -43,16 +43,16 @@ def test_a_pause_of_the_load_balancer_is_not_the_time_of_a_request(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if b'/held' in head:
             gate.wait(LIMIT)
-        c.answer(b'hello')
-    w = world.scripted(serve(answer))
+        c.respond(b'hello')
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [w.address], 'first_byte_timeout': TIMEOUT, 'total_timeout': TIMEOUT}, threads=1)
     held = Request(lb.address, '/held')
     wait_until(lambda: w.requests, 'the request')
     pause(lb.process.pid)
-    # timers that are due have expired when these are answered
+    # timers that are due have expired when these get a response
     for _ in range(3):
         assert lb.get('/').body == b'hello'
     gate.set()
@@ -65,7 +65,7 @@ def test_a_pause_of_a_pool_counter_daemon_is_not_the_time_of_those_that_wait(wor
     (holder,) = pool.holders('ACQ4ME k 1 10 0')
     waiter, other = pool.waiter('ACQ4ME k 1 10 %d' % TIMEOUT_S), pool.waiter('ACQ4ANY k 1 10 %d' % TIMEOUT_S)
     pause(pool.process.pid)
-    # timers that are due have expired when these are answered
+    # timers that are due have expired when these get a response
     for _ in range(3):
         assert pool.counters()['waiting_workers'] == 2
     assert waiter.is_silent() and other.is_silent()

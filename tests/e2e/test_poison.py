@@ -91,12 +91,12 @@ def test_posts_that_are_not_tried_again_add_up(world):
 def test_after_its_time_a_held_path_is_tried_again(world):
     healed = []
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if not healed and b'/kill' in head:
             c.reset()
         else:
-            c.answer(b'hello')
-    workers = [world.scripted(serve(answer)) for _ in range(4)]
+            c.respond(b'hello')
+    workers = [world.scripted(serve(respond)) for _ in range(4)]
     lb = start(world, [w.address for w in workers], poison_hold='200ms')
     assert lb.get('/kill').status == 503
     healed.append(True)
@@ -122,7 +122,7 @@ def test_requests_that_wait_for_a_connection_are_not_sent_once_their_path_is_blo
                 gate.wait(LIMIT)
                 c.reset()
                 return
-            c.answer(b'hello')
+            c.respond(b'hello')
     w = world.scripted(script)
     lb = start(world, [w.address], poison_deaths=1, poison_hold='10m')
     clients = []

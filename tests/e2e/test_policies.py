@@ -12,7 +12,7 @@ SITES = ['s%d.example' % i for i in range(12)]
 
 
 def worker(world, name):
-    return world.scripted(serve(lambda c, head, body: c.answer(name.encode())))
+    return world.scripted(serve(lambda c, head, body: c.respond(name.encode())))
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_explain_shows_the_cutoff_and_its_steps(world, workers):
     ('class=' + 'a' * 255, 200), ('class=' + 'a' * 256, 400), ('class=' + '%61' * 255, 200), ('class=a&' + 'b' * 2100, 400),
     ('class=a&application=other', 404), ('class=a&application=default&application=default', 400),
     ('class=a&application=' + 'd' * 300, 400), ('CLASS=a', 400), ('class', 200)])
-def test_explain_refuses_what_it_does_not_understand(world, workers, query, status):
+def test_explain_rejects_what_it_does_not_understand(world, workers, query, status):
     lb = balancer(world, workers[:1])
     got, told = explain(lb, query)
     assert got == status, told

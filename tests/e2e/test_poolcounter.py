@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of PoolCounter, as documented in docs/guide/poolcounter.md: replies, order of checks, wake-ups, counters."""
+"""The protocol of PoolCounter, as documented in docs/guide/poolcounter.md: responses, order of checks, wake-ups, counters."""
 import socket
 
 import pytest
@@ -73,7 +73,7 @@ def test_a_nul_ends_the_line_early(pool):
 
 # ---- acquire: the order of the checks ----
 
-def test_the_fifth_lock_is_refused_before_anything_else_is_checked(pool):
+def test_the_fifth_lock_is_rejected_before_anything_else_is_checked(pool):
     c = pool.connect()
     for i in range(4):
         assert c.ask('ACQ4ME k%d 1 1 0' % i) == 'LOCKED'
@@ -259,7 +259,7 @@ def test_all_locks_of_a_lost_client_go(pool):
     pool.wait_for(hashtable_entries=0, processing_workers=0, processed_count=4)
 
 
-def test_lines_that_come_with_the_end_are_answered_before_it(pool):
+def test_lines_that_come_with_the_end_get_a_response_before_it(pool):
     c = pool.connect()
     c.send('ACQ4ME k 1 1 0\nRELEASE\n')
     c.sock.shutdown(socket.SHUT_WR)
@@ -283,7 +283,7 @@ def test_a_wait_ends_after_its_timeout_and_what_is_held_stays(pool):
     assert holder.ask('RELEASE') == 'RELEASED'
 
 
-def test_the_timer_of_an_answered_wait_is_over_with_it(pool):
+def test_the_timer_of_an_responded_wait_is_over_with_it(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 10')
     assert holder.ask('RELEASE') == 'RELEASED'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random conversations with the original daemon and with ours, in parallel: every reply, and every counter after every step,
+"""Random conversations with the original daemon and with ours, in parallel: every response, and every counter after every step,
 must be equal. RLB_SEED repeats a run; RLB_DIFFERENTIAL_CONVERSATIONS sets its length."""
 import os
 import random
@@ -21,7 +21,7 @@ SETTLE = LIMIT
 TOLERATED = {
     'pipelining': 'of several lines in one read it runs the first: it is sent them one by one, ours all at once',
     'split lines': 'it loses the first part of a line in two segments: it is sent it whole, ours in pieces',
-    'over-long lines': 'it runs the tail of one: only ours is sent one, and must answer once',
+    'over-long lines': 'it runs the tail of one: only ours is sent one, and must respond once',
     'newline of WRONG_STAT': 'it sends none: put in before comparing',
     'waiting_workers': 'it counts a wait that RELEASE has ended as waiting for ever: those are subtracted',
     'cancelled timers': 'any line from a waiting client cancels its timer: waits are endless, except those of clients that send nothing',
@@ -76,7 +76,7 @@ class Side:
         return figures
 
     def say(self, i, line):
-        """Client I sends LINE and waits for the reply, or until it is queued: the original would lose an earlier next line."""
+        """Client I sends LINE and waits for the response, or until it is queued: the original would lose an earlier next line."""
         before, heard = self.figures(), len(self.listen()[i])
         self.clients[i].send((line + '\n').encode('latin-1'))
         deadline = time.monotonic() + SETTLE
@@ -84,7 +84,7 @@ class Side:
             now = self.figures()
             if len(self.listen()[i]) > heard or now['waiting_workers'] > before['waiting_workers']:
                 break
-            assert time.monotonic() < deadline, 'no answer to %r: %s' % (line, now)
+            assert time.monotonic() < deadline, 'no response to %r: %s' % (line, now)
         # A RELEASE that did not end processing has ended a wait.
         now = self.figures()
         if self.is_original and line.startswith('RELEASE'):
@@ -107,7 +107,7 @@ class Pair:
             s.open(i)
 
     def compare(self):
-        """Waits until both are in the same state: replies may be in transit for a short time; a real difference persists."""
+        """Waits until both are in the same state: responses may be in transit for a short time; a real difference persists."""
         deadline = time.monotonic() + SETTLE
         while True:
             figures = [s.figures() for s in self.sides]

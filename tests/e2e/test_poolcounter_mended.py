@@ -18,7 +18,7 @@ def pool(world):
 
 # ---- lines ----
 
-def test_pipelined_commands_are_all_answered_in_order(pool):
+def test_pipelined_commands_all_get_a_response_in_order(pool):
     c = pool.connect()
     n = 5000
     c.send('ACQ4ME k 1 1 0\nRELEASE\nSTATS hashtable_entries\n' * n)
@@ -27,7 +27,7 @@ def test_pipelined_commands_are_all_answered_in_order(pool):
         assert c.line() == expected[i % 3], i
 
 
-def test_pipelined_commands_behind_a_wait_are_answered_before_it(pool):
+def test_pipelined_commands_behind_a_wait_get_a_response_before_it(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     c = pool.connect()
     c.send('ACQ4ME k 1 9 9999\nSTATS waiting_workers\nACQ4ME x 1 1 1\n')
@@ -41,7 +41,7 @@ def test_a_line_may_come_byte_by_byte(pool):
     c.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in b'ACQ4ME some:key 1 1 0\r':
         c.send(bytes([byte]))
-        pool.ask('STATS uptime')  # after the reply the daemon has read the line
+        pool.ask('STATS uptime')  # after the response the daemon has read the line
     assert c.is_silent()
     assert c.ask('') == 'LOCKED'
     assert pool.ask('ACQ4ME some:key 1 1 0') == 'QUEUE_FULL'
@@ -55,7 +55,7 @@ def test_a_line_of_1024_bytes_is_taken_whole(pool):
 
 
 @pytest.mark.parametrize('size', [1024, 1025, 2047, 100000])
-def test_a_longer_line_is_answered_once_and_no_part_of_it_is_run(pool, size):
+def test_a_longer_line_gets_a_response_once_and_no_part_of_it_is_run(pool, size):
     c = pool.connect()
     command = b'RELEASE'
     c.send(b'x' * (size - len(command)) + command + b'\nSTATS UPTIME\n')
@@ -146,14 +146,14 @@ def test_a_herd_whose_clients_leave_unread_harms_no_other(pool):
     pool.wait_for(waiting_workers=0, processing_workers=0, hashtable_entries=0)
 
 
-# ---- answers that are not taken ----
+# ---- responses that are not taken ----
 
-def test_a_client_that_reads_late_loses_no_answer(pool):
+def test_a_client_that_reads_late_loses_no_response(pool):
     c = pool.connect()
     n = 20000
     sender = threading.Thread(target=c.send, args=('STATS FULL\n' * n,))
     sender.start()
-    wait_until(lambda: pool.counters()['failed_sends'] > 0, 'answers that do not fit')
+    wait_until(lambda: pool.counters()['failed_sends'] > 0, 'responses that do not fit')
     for _ in range(n):
         assert len(c.block()) == 21
     sender.join()
@@ -225,7 +225,7 @@ def test_three_thousand_connects_in_one_instant_are_all_served(world):
 
 def test_without_descriptors_accepting_pauses_and_continues(world):
     pool = Daemon(world)
-    assert pool.ask('RELEASE') == 'NOT_LOCKED'  # after the reply it has raised its limit
+    assert pool.ask('RELEASE') == 'NOT_LOCKED'  # after the response it has raised its limit
     limit_descriptors(pool.process, 40)
     clients = [pool.connect() for _ in range(60)]
     served = [c for c in clients[:10] if c.ask('RELEASE') == 'NOT_LOCKED']

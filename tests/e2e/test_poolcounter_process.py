@@ -215,7 +215,7 @@ def test_an_old_process_without_clients_ends_at_once(world, followers):
     assert pool.ask('RELEASE') == 'NOT_LOCKED'
 
 
-def test_no_connect_is_refused_or_lost_while_processes_follow_one_another(world, followers):
+def test_no_connect_is_rejected_or_lost_while_processes_follow_one_another(world, followers):
     pool = Daemon(world)
     assert pool.ask('RELEASE') == 'NOT_LOCKED'
     pool.process.kill(signal.SIGUSR2)

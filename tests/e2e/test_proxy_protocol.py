@@ -54,10 +54,10 @@ class Front:
         wait_until(lambda: self.log.exists() and self.log.read_text().count('\n') >= n, '%d lines' % n)
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
-    def refused(self, reason):
+    def rejected(self, reason):
         text = get(self.lb.admin, '/metrics', host=self.lb.admin).text
         for line in text.splitlines():
-            if line.startswith('resumelb_client_refused_total{reason="%s"}' % reason):
+            if line.startswith('resumelb_client_rejected_total{reason="%s"}' % reason):
                 return int(line.split()[-1])
         raise AssertionError('no such reason: ' + reason)
 
@@ -168,7 +168,7 @@ def test_health_checks_of_haproxy_come_in_its_own_name(world):
     proxy = HAProxy(world, 'send-proxy-v2 check inter 100ms fall 1000000 check-send-proxy', front.address)
     with Client(None, sock=proxy.dial()) as c:
         assert c.request().status == 200
-    assert front.refused('malformed PROXY header') == front.refused('no PROXY header') == 0
+    assert front.rejected('malformed PROXY header') == front.rejected('no PROXY header') == 0
 
 
 @pytest.mark.parametrize('header', [
@@ -244,12 +244,12 @@ def test_a_proxy_that_names_none_is_the_client_itself(world, header):
     (SIGNATURE + b'\x11\x11\0\x0c', 'malformed PROXY header'),
     (binary(more=b'\3\0\4abcd') + REQUEST, 'PROXY header with a wrong checksum'),
 ])
-def test_without_a_good_header_the_connection_is_closed_unanswered(world, data, reason):
+def test_without_a_good_header_the_connection_is_closed_without_a_response(world, data, reason):
     front = Front(world)
     assert closed(front.send(data))
-    assert front.refused(reason) == 1
+    assert front.rejected(reason) == 1
     line = front.lines(1)[0]
-    assert (line['outcome'], line['reason'], line['client'], line['status']) == ('refused', reason, '127.0.0.1', 400)
+    assert (line['outcome'], line['reason'], line['client'], line['status']) == ('rejected', reason, '127.0.0.1', 400)
     assert not front.worker.requests
     with Client(None, sock=front.send(TEXT)) as c:
         assert c.request().status == 200
@@ -259,14 +259,14 @@ def test_a_header_that_does_not_come_in_time_is_not_waited_for(world):
     front = Front(world, header_timeout='5s')
     slow, silent = front.send(TEXT[:20]), front.send(b'')
     assert closed(slow) and closed(silent)
-    assert front.refused('PROXY header not whole within header_timeout') == 2
+    assert front.rejected('PROXY header not whole within header_timeout') == 2
 
 
 def test_a_connection_without_bytes_is_not_an_error_and_half_a_header_is(world):
     front = Front(world)
     front.send(b'').close()
     front.send(TEXT[:10]).close()
-    wait_until(lambda: front.refused('malformed PROXY header') == 1, 'the half header to be refused')
+    wait_until(lambda: front.rejected('malformed PROXY header') == 1, 'the half header to be rejected')
     assert len(front.lines(1)) == 1
 
 
@@ -274,7 +274,7 @@ def test_only_the_networks_listed_get_it(world):
     front = Front(world, listen={'proxy_from': ['127.0.0.64/26', '::1']})
     host, _, port = front.address.rpartition(':')
     assert closed(front.send(TEXT + REQUEST))
-    assert front.refused('PROXY header expected, and the peer is none of proxy_from') == 1
+    assert front.rejected('PROXY header expected, and the peer is none of proxy_from') == 1
     with Client(None, sock=socket.create_connection((host, int(port)), LIMIT, source_address=('127.0.0.70', 0))) as c:
         c.send_raw(TEXT)
         assert c.request().status == 200
@@ -327,7 +327,7 @@ def test_a_drain_does_not_wait_for_headers(world):
     ({'address': '127.0.0.1:%d', 'proxy_protocol': True, 'proxy_from': ['proxy.example']}, 'expected a network'),
     ({'address': '127.0.0.1:%d', 'proxy_from': ['10.0.0.0/8']}, 'has no effect without proxy_protocol'),
 ])
-def test_a_listener_that_would_trust_all_peers_is_refused(world, listen, said):
+def test_a_listener_that_would_trust_all_peers_is_rejected(world, listen, said):
     path = world.directory / 'bad.yaml'
     listen = dict(listen, address=listen['address'] % free_port())
     path.write_text('listen: [%s]\nworkers: [{address: "127.0.0.1:9"}]\n' % json.dumps(listen))

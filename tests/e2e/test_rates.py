@@ -25,9 +25,9 @@ def test_a_client_above_its_rate_is_rejected_early_with_retry_after(world):
     assert len(w.requests) == 2
     wait_until(lambda: lb.app()['outcomes']['rate-limited'] == 3, 'the account')
     seen = rate(lb, 'each')
-    assert (seen['passed'], seen['refused'], seen['shadow_refused'], seen['keys']) == (2, 3, 0, 1)
+    assert (seen['passed'], seen['rejected'], seen['shadow_rejected'], seen['keys']) == (2, 3, 0, 1)
     page = get(lb.admin, '/metrics', host=lb.admin).text
-    assert 'resumelb_rate_refused_total{application="default",rate="each"} 3\n' in page
+    assert 'resumelb_rate_rejected_total{application="default",rate="each"} 3\n' in page
     assert 'resumelb_rate_passed_total{application="default",rate="each"} 2\n' in page
 
 
@@ -56,11 +56,11 @@ def test_a_forged_client_address_does_not_evade_a_rate(world):
     assert [lb.get('/', headers=[('X-Forwarded-For', '192.0.2.%d' % i)]).status for i in range(3)] == [200, 429, 429]
 
 
-def test_a_shadow_refuses_none_and_counts_all_the_same(world):
+def test_a_shadow_rejects_none_and_counts_all_the_same(world):
     _, lb = start(world, {'each': {'rate': '1/d', 'shadow': True}})
     assert [lb.get('/').status for _ in range(3)] == [200] * 3
     seen = rate(lb, 'each')
-    assert (seen['passed'], seen['refused'], seen['shadow_refused']) == (1, 0, 2)
+    assert (seen['passed'], seen['rejected'], seen['shadow_rejected']) == (1, 0, 2)
 
 
 def test_without_retry_after_there_is_none(world):
@@ -94,7 +94,7 @@ def test_sighup_changes_rates_and_keeps_what_was_counted(world):
     ('{a: {rate: 1/s, match: {path: "regex:("}}}', 'path'), ('{"a b": {rate: 1/s}}', 'a name consists of'),
     ('[]', 'NAME'), ('{a: 5}', 'expected'), ('{a: {rate: 1/s, bursts: 5}}', 'did you mean "burst"'),
     ('{a: {rate: 1/s, max_keys: 0}}', 'max_keys')])
-def test_rates_that_cannot_be_are_refused_with_their_place(tmp_path, rates, says):
+def test_rates_that_cannot_be_are_rejected_with_their_place(tmp_path, rates, says):
     path = tmp_path / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\nrates: %s\n' % rates)
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)

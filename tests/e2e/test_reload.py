@@ -48,7 +48,7 @@ def test_a_renewed_certificate_is_served_after_sighup(world):
     # a certificate that does not match its key changes nothing
     live[0].write_bytes(old[0].read_bytes())
     lb.reload()
-    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the rejection')
     assert served_certificate(address) == fingerprint(new[0])
 
 
@@ -69,10 +69,10 @@ def test_settings_change_and_what_needs_a_restart_is_reported(world):
 def test_a_worker_that_is_taken_off_the_list_finishes_what_it_has(world):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'slow')
-    slow, quick = world.scripted(serve(answer)), world.scripted(serve(hello))
+        c.respond(b'slow')
+    slow, quick = world.scripted(serve(respond)), world.scripted(serve(hello))
     lb = world.resumelb({'workers': [slow.address]})
     with Client(lb.address) as c:
         c.send()
@@ -91,13 +91,13 @@ def test_host_names_of_workers_are_resolved(world):
     port = w.address.rsplit(':', 1)[1]
     lb = world.resumelb({'workers': ['localhost:' + port]}, wait=False)
     wait_until(lambda: lb.listening() and w.address in lb.workers(), 'the worker')
-    wait_until(lambda: lb.get().status == 200, 'an answer')
+    wait_until(lambda: lb.get().status == 200, 'a response')
     bad = world.resumelb({'workers': ['no-such-host.invalid:80'], 'start_wait': '60s'}, name='bad', wait=False)
-    wait_until(bad.listening, 'it: a failure is an answer')
+    wait_until(bad.listening, 'it: a failure is a response')
     bad.process.wait_logged('worker-not-resolved')
 
 
-def test_a_second_process_on_the_same_port_is_refused(world):
+def test_a_second_process_on_the_same_port_is_rejected(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address]})
     other = world.resumelb({'workers': [w.address]}, listen=[{'address': lb.address}], name='other', wait=False)
@@ -209,7 +209,7 @@ def test_tunnels_outlive_the_membership_of_their_worker(world):
     def script(c):
         head, _ = c.read_request()
         if b'pgrade' not in head:
-            c.answer(b'plain')
+            c.respond(b'plain')
             return
         c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n')
         while data := c.sock.recv(65536):

@@ -16,9 +16,9 @@ SECRET = 'not-for-others'
 def report(world, *words, code=0):
     """The report and what the command has printed. Only the owner may read the file."""
     file = world.directory / 'report.txt'
-    answer = ctl('report', '-o', file, *words, code=code)
+    response = ctl('report', '-o', file, *words, code=code)
     assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
-    return file.read_text(), answer.out
+    return file.read_text(), response.out
 
 
 def section(text, title):
@@ -109,5 +109,5 @@ def test_a_section_of_a_report_is_cut_at_256_kib(world):
 
 
 def test_a_report_that_cannot_be_written_is_an_error(world):
-    answer = ctl('report', '-o', world.directory / 'absent' / 'report.txt', '-a', '127.0.0.1:%d' % free_port(), code=1)
-    assert 'absent/report.txt: No such file or directory' in answer.error and answer.out == ''
+    response = ctl('report', '-o', world.directory / 'absent' / 'report.txt', '-a', '127.0.0.1:%d' % free_port(), code=1)
+    assert 'absent/report.txt: No such file or directory' in response.error and response.out == ''

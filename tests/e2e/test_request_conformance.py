@@ -44,9 +44,9 @@ class Counts:
         accepted = int(re.search(r'^resumelb_client_connections_total (\d+)$', page, re.M)[1])
         return page if accepted == self.opened else None
 
-    def refusals(self):
+    def rejections(self):
         page = wait_until(self.page, 'a page that has all connections')
-        found = re.findall(r'^resumelb_client_refused_total\{reason="(.+)"\} (\d+)$', page, re.M)
+        found = re.findall(r'^resumelb_client_rejected_total\{reason="(.+)"\} (\d+)$', page, re.M)
         return {reason: int(n) for reason, n in found}
 
     def run(self, case, worker):
@@ -57,11 +57,11 @@ class Counts:
 
 def problem(case, counts, worker):
     """Runs CASE. Returns what is wrong, or None."""
-    before = counts.refusals() if case.ours == 'refuse' else {}
+    before = counts.rejections() if case.ours == 'reject' else {}
     out = counts.run(case, worker)
     why = wrong(case, out, ours=True)
     if why is None and case.reason:
-        after = counts.refusals()
+        after = counts.rejections()
         counted = {r: n - before[r] for r, n in after.items() if n != before[r]}
         if counted != {case.reason: 1}:
             why = 'counted: %r' % counted
@@ -75,7 +75,7 @@ def test_the_tables_name_each_case_once():
 
 
 @pytest.mark.parametrize('group', GROUPS)
-def test_each_request_passes_whole_or_is_refused(world, recorder, group):
+def test_each_request_passes_whole_or_is_rejected(world, recorder, group):
     lb = world.resumelb({'workers': [recorder.address]})
     counts, problems = Counts(lb), []
     for case in (c for c in CASES if c.group == group):
@@ -101,7 +101,7 @@ def test_the_agents_address_alone_reads_requests_as_strictly(world, recorder, gr
 def test_requests_put_together_at_random_are_read_as_a_strict_reader_does(world, recorder):
     lb = world.resumelb({'workers': [recorder.address]})
     dice = random.Random(9112)
-    seen = {'whole': 0, 'incomplete': 0, 'refused': 0}
+    seen = {'whole': 0, 'incomplete': 0, 'rejected': 0}
     counts = Counts(lb)
     for n in range(MUTATIONS):
         data = mutation(dice, n)
@@ -110,15 +110,15 @@ def test_requests_put_together_at_random_are_read_as_a_strict_reader_does(world,
             continue        # a part of a body was read as a method: it is unknown, and the connection stays open
         seen[end] += 1
         # Incomplete data is ended by closing: a response is optional, but the worker must not receive the request.
-        if end == 'refused':
+        if end == 'rejected':
             data += b'\r\n\r\n'      # some heads are rejected only when they are complete
-        case = Case('mutations', str(n), data, 'pass' if end == 'whole' else 'refuse', requests=requests,
-                    fin=end == 'incomplete', after={'whole': 'open', 'refused': 'closed'}.get(end))
+        case = Case('mutations', str(n), data, 'pass' if end == 'whole' else 'reject', requests=requests,
+                    fin=end == 'incomplete', after={'whole': 'open', 'rejected': 'closed'}.get(end))
         why = wrong(case, counts.run(case, recorder), ours=True)
         assert why is None, '%r: %s, expected %r, %s' % (data, why, requests, end)
     assert min(seen.values()) > MUTATIONS / 30, seen
     assert not recorder.malformed
-    assert sum(counts.refusals().values()) >= seen['refused']
+    assert sum(counts.rejections().values()) >= seen['rejected']
 
 
 def test_two_cut_anywhere_are_still_two(world, recorder):

@@ -33,13 +33,13 @@ class Workers:
 
     def __init__(self, world, count=2):
         self.written = 0
-        self.all = [world.scripted(serve(self.answer)) for _ in range(count)]
+        self.all = [world.scripted(serve(self.respond)) for _ in range(count)]
         self.addresses = [w.address for w in self.all]
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         what = head.split(b' ')[1].decode().strip('/')
         if what == 'small':
-            c.answer(b'small')
+            c.respond(b'small')
             return
         data = BODY[:FEW] if what == 'few' else BODY
         if what == 'chunks':
@@ -54,7 +54,7 @@ class Workers:
             c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(data) + data[:len(data) // 2])
             c.sock.shutdown(socket.SHUT_WR)
         else:
-            c.answer(data)
+            c.respond(data)
         self.written += 1
 
 
@@ -111,9 +111,9 @@ def read(c):
 def beside_slow_clients(workers, slow, address, target):
     """
     Leaves large responses unread and sends small requests. Returns the numbers of large responses taken from the workers, of small
-    ones answered, and of large ones received intact.
+    ones responded, and of large ones received intact.
     """
-    found = {'taken': 0, 'answered': 0, 'intact': 0}
+    found = {'taken': 0, 'responded': 0, 'intact': 0}
     before = workers.written
     with contextlib.ExitStack() as stack:
         clients = []
@@ -122,7 +122,7 @@ def beside_slow_clients(workers, slow, address, target):
             clients[-1].send(target=target)
             wait_until(lambda n=n: workers.written == before + n + 1, 'the response to be taken from its worker')
         found['taken'] = workers.written - before
-        found['answered'] = sum(get(address, '/small').body == b'small' for _ in range(OTHERS))
+        found['responded'] = sum(get(address, '/small').body == b'small' for _ in range(OTHERS))
         found['intact'] = sum(digest(read(c)) == digest(BODY) for c in clients)
     return found
 
@@ -163,12 +163,12 @@ def test_clients_that_do_not_read_hold_no_worker(world, tls, target):
     workers = Workers(world)
     front = Front(world, workers)
     found = beside_slow_clients(workers, lambda: front.slow(tls), front.address, target)
-    assert found == {'taken': SLOW, 'answered': OTHERS, 'intact': SLOW}
+    assert found == {'taken': SLOW, 'responded': OTHERS, 'intact': SLOW}
     front.all_given_back()
     stats = front.stats()
     assert stats['spilled_responses'] == SLOW
     assert stats['spill_limits'] == stats['spill_failures'] == stats['holds_cut'] == 0
-    wait_until(lambda: len(front.lines(target=target, outcome='answered', sent_bytes=SIZE)) == SLOW, 'the lines: %s' % front.lines(target=target))
+    wait_until(lambda: len(front.lines(target=target, outcome='responded', sent_bytes=SIZE)) == SLOW, 'the lines: %s' % front.lines(target=target))
 
 
 def test_nginx_with_its_files_does_the_same(world):

@@ -13,14 +13,14 @@ from upgrade_support import upgrade
 
 
 def worker(world, name, slow=()):
-    def answer(c, head, body):
+    def respond(c, head, body):
         host = [line for line in head.split(b'\r\n') if line.lower().startswith(b'host:')][0][5:].strip().decode()
         failing = b'/fail' in head
         began = time.monotonic()
         time.sleep(0.1 if host in slow and not failing else 0.001)      # its service time
         s.served.setdefault(host, []).append(time.monotonic() - began)
-        c.answer(name.encode(), '500 Oops' if failing else '200 OK')
-    s = world.scripted(serve(answer))
+        c.respond(name.encode(), '500 Oops' if failing else '200 OK')
+    s = world.scripted(serve(respond))
     s.served = {}       # host: seconds of each request
     return s
 
@@ -44,7 +44,7 @@ def test_scores_are_requests_per_second_of_service(world):
         assert 1 / max(seconds) <= scores[host] <= 1 / min(w.served[host]), host
 
 
-def test_errors_answered_fast_never_raise_a_score(world):
+def test_errors_responded_fast_never_raise_a_score(world):
     w = worker(world, 'w', slow={'a.example'})
     lb = world.resumelb({'workers': [w.address], 'history': 5})
     for _ in range(10):
@@ -189,7 +189,7 @@ def test_a_torn_state_file_is_set_aside_and_reported(world):
     lb.process.wait_logged('resume-file-renamed')
 
 
-def test_a_second_process_on_the_same_state_refuses_to_start(world):
+def test_a_second_process_on_the_same_state_rejects_to_start(world):
     w = worker(world, 'w')
     lb = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')})
     other = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')}, name='other', wait=False)

@@ -69,7 +69,7 @@ def test_an_error_page_has_the_type_of_its_file_and_the_one_that_accept_prefers(
 
 
 def test_the_workers_request_id_passes_where_we_set_none(world):
-    w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('X-Request-ID', 'theirs')])))
+    w = world.scripted(serve(lambda c, head, body: c.respond(headers=[('X-Request-ID', 'theirs')])))
     assert world.resumelb(static(w.address, request_id=False)).get('/')['X-Request-ID'] == 'theirs'
     assert world.resumelb(static(w.address), name='setting').get('/')['X-Request-ID'] != 'theirs'
 
@@ -93,11 +93,11 @@ def test_posts_are_never_executed_twice_by_us(world):
     assert len(executed) == len(set(executed)) == 12
 
 
-def test_a_kept_connection_that_proves_dead_costs_a_get_nothing(world):
+def test_an_idle_connection_that_proves_dead_costs_a_get_nothing(world):
     """The worker closes the idle connection when the next request arrives on it."""
     def script(c):
         assert c.read_request()
-        c.answer(b'hello')
+        c.respond(b'hello')
         got = c.read_request()      # a second request on this connection: close without a byte
         if got:
             c.reset()
@@ -115,7 +115,7 @@ GIVEN_UP = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length
 
 
 def crossing(late):
-    """Answers the first request of each connection with a 304; the second one finds LATE instead of its response."""
+    """Responds to the first request of each connection with a 304; the second one finds LATE instead of its response."""
     def script(c):
         if c.read_request():
             c.write(b'HTTP/1.1 304 Not Modified\r\nX-Connection: %d\r\n\r\n' % c.number)
@@ -133,13 +133,13 @@ def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, retri
         r = lb.get('/%d' % i)
         assert (r.status, r['X-Connection']) == (304, str(i))
     assert [head.split()[1] for head, _ in w.requests] == [b'/0', b'/1', b'/1', b'/2', b'/2', b'/3', b'/3', b'/4', b'/4', b'/5', b'/5']
-    wait_until(lambda: lb.app()['outcomes']['answered'] == 6, 'the outcomes')
+    wait_until(lambda: lb.app()['outcomes']['responded'] == 6, 'the outcomes')
     stats = lb.app()['stats']
     as_retries = 5 if late == STRAY and retries else 0
     assert (stats['retries'], stats['retries_fresh']) == (as_retries, 5 - as_retries)
 
 
-def test_left_over_bytes_of_a_kept_connection_send_a_get_to_another_worker_if_there_is_one(world):
+def test_left_over_bytes_of_an_idle_connection_send_a_get_to_another_worker_if_there_is_one(world):
     workers = [world.scripted(crossing(STRAY)) for _ in range(2)]
     lb = world.resumelb(static(*[w.address for w in workers], retry_budget=1), threads=1)
     for i in range(10):
@@ -180,10 +180,10 @@ def test_a_response_that_is_bad_on_a_new_connection_too_is_not_asked_for_again(w
     assert len(w.requests) == repeated
 
 
-def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on_fresh_connections_only(world):
+def test_a_worker_that_closed_an_idle_connection_on_a_request_gets_unsafe_ones_on_fresh_connections_only(world):
     def script(c):
         if c.read_request():
-            c.answer(b'%d' % c.number)
+            c.respond(b'%d' % c.number)
         if c.sock.recv(1):          # the worker closes the connection and ignores this request
             c.reset()
     w = world.scripted(script)
@@ -214,7 +214,7 @@ def test_unsafe_requests_without_a_pause_open_a_hundred_connections_at_most(worl
 
 
 def test_no_unsafe_request_is_sent_on_a_connection_that_was_closed_after_its_response(world):
-    w = world.scripted(lambda c: c.read_request() and c.answer(b'hello'))
+    w = world.scripted(lambda c: c.read_request() and c.respond(b'hello'))
     lb = world.resumelb(static(w.address), threads=1)
     for i in range(60):
         assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
@@ -222,13 +222,13 @@ def test_no_unsafe_request_is_sent_on_a_connection_that_was_closed_after_its_res
     assert len(w.connections) == len(w.requests) == 60
 
 
-def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(world):
+def test_an_unsafe_request_goes_out_on_a_connection_idle_too_long_never(world):
     def script(c):
         while True:
             got = c.read_request()
             if got is None:
                 return
-            c.answer(b'%d' % c.number)
+            c.respond(b'%d' % c.number)
     w = world.scripted(script)
     lb = world.resumelb(static(w.address, unsafe_reuse_idle='50ms'), threads=1)
     first = lb.get('/').body
@@ -240,11 +240,11 @@ def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(wor
 def test_first_byte_timeout_is_a_504_and_the_worker_is_given_up(world):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if b'/slow' in head:
             gate.wait(LIMIT)
-        c.answer(b'hello')
-    w = world.scripted(serve(answer))
+        c.respond(b'hello')
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address, first_byte_timeout='200ms'))
     assert lb.get('/slow').status == 504
     wait_until(lambda: re.search('worker-failed .* response=none setting=first_byte_timeout\n', lb.process.output()), 'the log')
@@ -286,11 +286,11 @@ def test_total_timeout_bounds_the_whole_request(world):
 def test_requests_wait_in_line_for_the_one_connection(world):
     order = []
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         order.append(int(head.split(b' ')[1][1:]))
         time.sleep(0.02)            # service time of the scripted worker
-        c.answer(b'hello')
-    w = world.scripted(serve(answer))
+        c.respond(b'hello')
+    w = world.scripted(serve(respond))
     lb = world.resumelb(static(w.address, max_connections=1))
     clients = []
     for i in range(12):
@@ -310,7 +310,7 @@ def test_waiting_for_a_connection_ends_in_another_worker(world):
 
     def slow(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'slow')
+        c.respond(b'slow')
     one = world.scripted(serve(slow))
     lb = world.resumelb(dict(static(one.address, max_connections=1, connection_wait_timeout='200ms'), pool={'policy': 'resume'}))
     first = Client(lb.address)
@@ -324,7 +324,7 @@ def test_waiting_for_a_connection_ends_in_another_worker(world):
     first.close()
 
 
-def test_a_worker_that_refuses_is_left_alone_for_a_while(world):
+def test_a_worker_that_rejects_is_left_alone_for_a_while(world):
     port = free_port()
     good = world.scripted(serve(hello))
     lb = world.resumelb(static('127.0.0.1:%d' % port, good.address, eject_time='300ms'))
@@ -377,7 +377,7 @@ def test_a_get_whose_worker_dies_after_the_head_goes_elsewhere(world):
         r = lb.get('/')
         assert (r.status, r.body, r['X-From']) == (200, b'hello', None)
     assert bad.requests
-    # requests that must not be executed twice are answered, and sent once
+    # requests that must not be executed twice get a response, and sent once
     statuses = {lb.get('/', method='POST', body=b'x').status for _ in range(4)}
     assert statuses == {200, 502}
 
@@ -399,10 +399,10 @@ def test_a_head_whose_body_is_slow_to_come_is_passed_on_all_the_same(world):
         assert c._need(5) == b'hello'
 
 
-def test_ejected_workers_come_back_when_the_last_one_refuses(world):
+def test_ejected_workers_come_back_when_the_last_one_rejects(world):
     """Two workers refuse connections and are ejected. They accept again when the third one ends: eject_time fails no request."""
     ports = [free_port() for _ in range(2)]
-    third = world.scripted(lambda c: c.read_request() and c.answer(b'hello', headers=[('Connection', 'close')]))
+    third = world.scripted(lambda c: c.read_request() and c.respond(b'hello', headers=[('Connection', 'close')]))
     lb = world.resumelb(static(*['127.0.0.1:%d' % p for p in ports], third.address, eject_time='10m', pool={'policy': 'resume'}))
     # a class without a skilled worker is sent to the least recently used one
     for i in range(3):
@@ -419,12 +419,12 @@ def test_a_get_that_fails_everywhere_else_tries_the_ejected_ones(world):
     port = free_port()
     dying = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if dying.is_set():
             c.reset()
         else:
-            c.answer(b'hello')
-    other = world.scripted(serve(answer))
+            c.respond(b'hello')
+    other = world.scripted(serve(respond))
     lb = world.resumelb(static('127.0.0.1:%d' % port, other.address, eject_time='10m', pool={'policy': 'resume'}))
     for i in range(2):
         assert lb.get('/', host='site%d.example' % i).body == b'hello'
@@ -442,7 +442,7 @@ def test_a_worker_that_resets_request_after_request_is_left_alone(world):
             if not healed.is_set():
                 c.reset()
                 return
-            c.answer(b'healed')
+            c.respond(b'healed')
     bad = world.scripted(script)
     good = world.scripted(serve(hello))
     lb = world.resumelb(static(bad.address, good.address, eject_after=3, eject_time='10m', eject_probe=0))
@@ -461,11 +461,11 @@ def test_a_worker_that_resets_request_after_request_is_left_alone(world):
 def test_at_most_eject_max_of_the_workers_that_time_out_are_ejected(world):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if not gate.is_set() and b'/slow' in head:
             gate.wait(LIMIT)
-        c.answer(b'hello')
-    workers = [world.scripted(serve(answer)) for _ in range(4)]
+        c.respond(b'hello')
+    workers = [world.scripted(serve(respond)) for _ in range(4)]
     lb = world.resumelb(static(*[w.address for w in workers], eject_after=1, eject_time='10m', first_byte_timeout='50ms'))
     for i in range(12):
         assert lb.get('/slow%d' % i).status == 504
@@ -496,7 +496,7 @@ def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
 
     def slow(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'hello')
+        c.respond(b'hello')
     bad = world.scripted(lambda c: c.read_request() and c.reset())
     good = world.scripted(serve(slow))
     lb = world.resumelb(static(bad.address, good.address, eject_time=0, retry_budget=0, retry_budget_min=2))

@@ -21,23 +21,23 @@ def settings_of(world, **more):
             'access_log': str(world.directory / 'access.log'), **more}
 
 
-def refused_without_root(world):
+def rejected_without_root(world):
     lb = world.resumelb(settings_of(world), wait=False, wrapper=ORDINARY, name='ordinary')
     # the program does not run as root: it must not become another user than its own
     user = 'daemon' if ROOT else 'nobody'
     lb.process.stop()
-    lb = world.resumelb(settings_of(world, user=user), wait=False, wrapper=ORDINARY, name='refused')
+    lb = world.resumelb(settings_of(world, user=user), wait=False, wrapper=ORDINARY, name='rejected')
     assert lb.process.wait() == 1
     lb.process.wait_logged('only root can become another user')
 
 
 def test_a_process_that_is_not_roots_cannot_become_another_user(open_world):
-    refused_without_root(open_world)
+    rejected_without_root(open_world)
 
 
 def test_root_becomes_the_user_for_good_and_everything_continues_working(open_world):
     if not ROOT:
-        refused_without_root(open_world)
+        rejected_without_root(open_world)
         return
     directory = open_world.directory
     pair = Pair(directory, 'site', ['test.example'])
@@ -60,7 +60,7 @@ def test_root_becomes_the_user_for_good_and_everything_continues_working(open_wo
     # logs are reopened as the user, and a key that it may not read is reported; nothing else changes
     log.rename(directory / 'rotated.log')
     lb.reload()
-    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the rejection')
     assert str(pair.key) in lb.process.output() and 'Permission denied' in lb.process.output()
     wait_until(log.exists, 'the new log')
     assert shown(tls, 'test.example') == pair.fingerprint

@@ -23,9 +23,9 @@ from support.http import Client
 OTHER = 'daemon' if ROOT else 'nobody'
 
 
-def refused(open_world, program, text):
+def rejected(open_world, program, text):
     """Runs PROGRAM as an unprivileged user. Returns its error output."""
-    path = open_world.directory / 'refused.yaml'
+    path = open_world.directory / 'rejected.yaml'
     path.write_text(text)
     out = subprocess.run([*ORDINARY, open_world.bin / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
@@ -40,9 +40,9 @@ def agent_text(open_world, top='', app=''):
 
 def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
     text = 'user: %s\n' % OTHER
-    assert 'only root can become another user' in refused(open_world, 'resumelb-agent', agent_text(open_world, top=text))
+    assert 'only root can become another user' in rejected(open_world, 'resumelb-agent', agent_text(open_world, top=text))
     text += 'listen: "127.0.0.1:%d"\n' % free_port()
-    assert 'only root can become another user' in refused(open_world, 'resumelb-poolcounter', text)
+    assert 'only root can become another user' in rejected(open_world, 'resumelb-poolcounter', text)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
@@ -52,7 +52,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(ope
                       listen=['unix:%s' % door])
     agent.addresses = ['127.0.0.1:%d' % low]
     agent.wait_ready()
-    supervisor = agent.json()['keeper_pid']
+    supervisor = agent.json()['supervisor_pid']
     seen = json.loads(agent.get().body)
     assert (seen['uid'], seen['gid'], seen['groups']) == (NOBODY, NOBODY, [NOBODY])
     assert (seen['env']['USER'], seen['env']['LOGNAME']) == ('nobody', 'nobody')
@@ -72,7 +72,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(ope
 
 @pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: %s, group: daemon' % ORDINARY_NAME])
 def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
-    said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: %s\n' % ORDINARY_NAME, app=app))
+    said = rejected(open_world, 'resumelb-agent', agent_text(open_world, top='user: %s\n' % ORDINARY_NAME, app=app))
     assert 'privileges-drop-failed user=%s reason="only root can start processes of other users"' % ORDINARY_NAME in said
 
 
@@ -81,8 +81,8 @@ def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(ope
     (', user: daemon, group: nogroup', "is in the group of the agent's own user"),
     (', user: daemon, environment: {AT: "{socket}"}', 'with {socket} in command or environment'),
 ])
-def test_an_agent_with_a_user_refuses_others_that_would_reach_too_much_or_too_little(open_world, app, why):
-    path = open_world.directory / 'refused.yaml'
+def test_an_agent_with_a_user_rejects_others_that_would_reach_too_much_or_too_little(open_world, app, why):
+    path = open_world.directory / 'rejected.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=app))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and why in out.stderr, out.stderr
@@ -102,7 +102,7 @@ class SplitAgent(TinyAgent):
         super().__init__(world, top={'user': 'nobody', **(top or {})}, root='/', user=user, **settings)
 
     def supervisor(self):
-        return self.json()['keeper_pid']
+        return self.json()['supervisor_pid']
 
     def seen(self):
         return json.loads(self.get().body)
@@ -141,7 +141,7 @@ def test_the_supervisor_alone_stays_root_where_applications_have_other_users(ope
     state = open_world.directory / 'agent-state'
     # The agent cannot replace the files of the supervisor.
     assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
-    assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
+    assert {(state / name).stat().st_uid for name in ('run', 'supervisor.lock', 'supervisor.sock')} == {0}
     assert stat.S_IMODE((state / 'run').stat().st_mode) == 0o711
     assert (state / 'app').stat().st_uid == NOBODY
 
@@ -206,7 +206,7 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     assert before.count('daemon') == 1
     config.write_text(before.replace('daemon', 'bin'))
     agent.process.kill(signal.SIGHUP)
-    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be refused')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be rejected')
     agent.process.wait_logged('an application has one that none had at the start: restart')
     # A new process cannot make the supervisor accept the user either.
     agent.process.kill(signal.SIGUSR2)
@@ -304,7 +304,7 @@ except OSError as e:
 ])
 def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
     split().wait_ready()
-    path = str(open_world.directory / 'agent-state' / 'keeper.sock')
+    path = str(open_world.directory / 'agent-state' / 'supervisor.sock')
     assert said in try_as(user, ASK % {'path': path, 'uid': NOBODY, 'gid': NOBODY, 'want': want, 'switch': switch})
 
 
@@ -312,7 +312,7 @@ def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, us
 def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, split):
     split().wait_ready()
     state = open_world.directory / 'agent-state'
-    for name in ('run', 'keeper.sock', 'keeper.lock'):
+    for name in ('run', 'supervisor.sock', 'supervisor.lock'):
         for step in ('os.rename(%r, %r)' % (str(state / name), str(state / 'away')), 'os.unlink(%r)' % str(state / name)):
             code = 'import os\ntry:\n    %s\nexcept OSError as e:\n    print(type(e).__name__)' % step
             assert try_as(NOBODY, code) in ('PermissionError', 'IsADirectoryError')
@@ -329,7 +329,7 @@ def not_started(open_world):
 
 
 @only_root
-@pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('keeper.lock', 'supervisor-lock-failed'),
+@pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('supervisor.lock', 'supervisor-lock-failed'),
                                         ('agent.lock', 'state-dir-lock-failed')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
     open_world.directory.chmod(0o755)
@@ -344,7 +344,7 @@ def test_links_that_were_there_before_are_not_followed(open_world, name, said):
 
 
 @only_root
-def test_a_state_dir_below_a_directory_of_others_is_refused(open_world):
+def test_a_state_dir_below_a_directory_of_others_is_rejected(open_world):
     open_world.directory.chmod(0o755)
     os.chown(open_world.directory, DAEMON, DAEMON)
     assert 'state-dir-insecure directory=%s' % open_world.directory in not_started(open_world)

@@ -12,7 +12,7 @@ from test_tls_clients import issue, with_certificate
 
 STALE = {'pages': {'workers': 1, 'key': 'x', 'maxqueue': 1, 'on_full': 'stale'}}
 ANY = {'pages': {'mode': 'any', 'workers': 1, 'maxqueue': 1000, 'key': 'x'}}
-# A new page for each request, so that no stored response can answer it.
+# A new page for each request, so that no stored response can respond to it.
 PAGES = ('/page?%d' % n for n in itertools.count())
 
 
@@ -138,7 +138,7 @@ class Certified:
 @WAYS
 @pytest.mark.parametrize('vary', [(), [('Vary', 'X-SSL-Client-S-DN')]], ids=['plain', 'vary'])
 def test_a_page_made_for_one_certificate_is_for_no_other_user(world, app, counters, shares, vary):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=vary)
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=vary)
     site = Certified(world, app, counters)
     assert not shares(site.lb, app, site.ann, site.without)
     assert not shares(site.lb, app, site.ann, site.bob)
@@ -148,7 +148,7 @@ def test_a_page_made_for_one_certificate_is_for_no_other_user(world, app, counte
 
 @WAYS
 def test_certificates_share_where_the_configuration_reports_it_by_what_we_state_of_them(world, app, counters, shares):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'X-SSL-Client-S-DN')])
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=[('Vary', 'X-SSL-Client-S-DN')])
     site = Certified(world, app, counters, stored_with_certificates=True)
     assert shares(site.lb, app, site.ann, site.ann)
     assert not shares(site.lb, app, site.bob, site.without)
@@ -170,7 +170,7 @@ def test_a_certificate_that_a_trusted_proxy_has_verified_counts_as_one(world, ap
 @WAYS
 @pytest.mark.parametrize('vary, forged', [('X-Forwarded-For', '127.0.0.1'), ('x_forwarded_for', '127.0.0.1')])
 def test_vary_by_what_we_set_is_judged_by_our_values(world, app, counters, shares, vary, forged):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', vary)])
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=[('Vary', vary)])
     lb = balancer(world, app, counters)
     here = Visitor(lb.address)
     elsewhere = Visitor(lb.address, [('X-Forwarded-For', forged)], source='127.0.0.2')
@@ -179,7 +179,7 @@ def test_vary_by_what_we_set_is_judged_by_our_values(world, app, counters, share
 
 
 def test_waiters_of_another_variant_get_the_first_response_of_theirs(world, app):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'Accept-Encoding')])
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=[('Vary', 'Accept-Encoding')])
     lb = balancer(world, app, ANY)
     first = Visitor(lb.address, [('Accept-Encoding', 'gzip')]).send(lb, '/page')
     app.under_way(1)
@@ -202,7 +202,7 @@ def test_waiters_of_another_variant_get_the_first_response_of_theirs(world, app)
 
 @WAYS
 def test_vary_by_what_is_different_for_each_request_is_not_shared(world, app, counters, shares):
-    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'X-Request-ID')])
+    app.responses['/page'] = lambda c, n: c.respond(b'number %d' % n, headers=[('Vary', 'X-Request-ID')])
     lb = balancer(world, app, counters, trusted_proxies=['loopback'])
     same = Visitor(lb.address, [('X-Request-ID', 'one')])
     assert not shares(lb, app, same, same)

@@ -204,7 +204,7 @@ def test_tuning_one_policy_holds_it_against_what_most_people_have():
     assert re.search(r'^policy: hash', worse, re.M)
 
 
-def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_has():
+def test_a_setting_that_the_policy_does_not_go_by_is_rejected_with_those_that_it_has():
     described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True, timeout=LIMIT).stdout
     # Parameters documented for a single policy: a new row of the table must be listed here as well.
     of = dict(re.findall(r'^\| `(\w+)` \|[^\n]*\| Policy (\w+): ', described, re.M))
@@ -259,7 +259,7 @@ def test_tuning_a_policy_that_is_given_a_setting_tries_others_of_it():
     assert all(label.count('variance=') == 1 for label in labels), labels
 
 
-def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
+def test_a_bad_command_line_is_rejected_with_what_is_wrong_with_it():
     for words, why in (
             (('--policy', 'nope'), 'is not one of resume'),
             (('--policy', 'resume:nope=1'), "resume has no setting 'nope' here: it has variance, backlog_history, unskilled_score, "

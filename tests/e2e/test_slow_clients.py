@@ -38,8 +38,8 @@ def metric(lb, name):
     return sum(float(line.rpartition(' ')[2]) for line in text.split('\n') if line.startswith('resumelb_' + name))
 
 
-def refused(lb, reason):
-    return metric(lb, 'client_refused_total{reason="%s"}' % reason)
+def rejected(lb, reason):
+    return metric(lb, 'client_rejected_total{reason="%s"}' % reason)
 
 
 def secure(address, *protocols, most=None):
@@ -121,7 +121,7 @@ def test_a_body_below_the_minimum_rate_gets_408_and_is_counted_and_logged(world,
     lb, w = front(world, **SLOW_BODIES)
     with dial(lb, kind) as c:
         c.send_raw(HEAD + framing + b'\r\n\r\n' + (b'3e8\r\n' if b'chunked' in framing else b''))
-        t = threading.Thread(target=drip, args=(c, b'x' * 900, lambda: refused(lb, 'request body too slow') == 1))
+        t = threading.Thread(target=drip, args=(c, b'x' * 900, lambda: rejected(lb, 'request body too slow') == 1))
         t.start()
         r = c.receive()
         assert r.status == 408 and r['Connection'] == 'close'
@@ -143,8 +143,8 @@ def test_a_body_that_makes_the_rate_in_bursts_is_served(world):
             nonlocal n
             n += 1
             c.send_raw(b'%x\r\n%s\r\n' % (len(burst), burst))
-            return refused(lb, 'request body too slow') == 1
-        wait_until(send, 'the slow one to be refused')
+            return rejected(lb, 'request body too slow') == 1
+        wait_until(send, 'the slow one to be rejected')
         assert slow.receive().status == 408
         c.send_raw(b'0\r\n\r\n')
         assert c.receive().status == 200
@@ -157,7 +157,7 @@ def test_a_head_that_is_never_complete_gets_408(world, kind):
     with dial(lb, kind) as c:
         c.send_raw(b'GET / HTTP/1.1\r\nHost: a.exam')
         assert c.receive().status == 408
-    assert refused(lb, 'request head too slow') == 1 and metric(lb, 'client_header_timeouts_total') == 1
+    assert rejected(lb, 'request head too slow') == 1 and metric(lb, 'client_header_timeouts_total') == 1
 
 
 def test_a_stalled_upload_over_http2_loses_its_stream_alone(world):
@@ -172,7 +172,7 @@ def test_a_stalled_upload_over_http2_loses_its_stream_alone(world):
     c.send(5)
     assert c.until(lambda e: isinstance(e, h2.events.StreamEnded) and e.stream_id == 5)
     c.close()
-    assert refused(lb, 'request body too slow') == 2 and len(w.requests) == 1
+    assert rejected(lb, 'request body too slow') == 2 and len(w.requests) == 1
 
 
 def test_a_client_that_stays_in_the_middle_of_a_frame_loses_the_stream_then_the_connection(world):
@@ -183,7 +183,7 @@ def test_a_client_that_stays_in_the_middle_of_a_frame_loses_the_stream_then_the_
     assert c.until(lambda e: isinstance(e, h2.events.StreamReset)).stream_id == 1
     assert c.is_cut()
     c.close()
-    assert refused(lb, 'request body too slow') == 1
+    assert rejected(lb, 'request body too slow') == 1
     wait_until(lambda: metric(lb, 'client_header_timeouts_total') == 1, 'the count')
 
 
@@ -191,7 +191,7 @@ BIG = 8 << 20
 
 
 def streaming(c, head, body):
-    c.answer(b'x' * BIG)
+    c.respond(b'x' * BIG)
 
 
 def slow_reader(lb, kind):
@@ -257,9 +257,9 @@ def test_closed_windows_over_http2_are_a_client_that_takes_nothing(world, window
 
 
 def test_a_stream_whose_window_is_closed_is_too_slow_though_others_flow(world):
-    def answer(c, head, body):
-        c.answer(b'x' * (BIG if head.startswith(b'GET /big') else 10))
-    lb, _ = front(world, serve(answer), min_send_rate='1000', min_send_rate_grace='1s')
+    def respond(c, head, body):
+        c.respond(b'x' * (BIG if head.startswith(b'GET /big') else 10))
+    lb, _ = front(world, serve(respond), min_send_rate='1000', min_send_rate_grace='1s')
     c = Http2(lb.tls_address, 100)
     c.send(1, path='/big')
     stream = 3
@@ -286,7 +286,7 @@ def test_a_zero_window_of_tcp_is_caught_by_send_timeout(world):
         wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
 
 
-REFUSALS = {
+REJECTIONS = {
     400: b'POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 1048576\r\n\r\n',
     431: b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\nX: ' + b'x' * 70000 + b'\r\n\r\n',
     413: b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n',
@@ -295,13 +295,13 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize('kind', ['plain', 'tls'])
-@pytest.mark.parametrize('status', sorted(REFUSALS))
-def test_a_refusal_reaches_a_client_that_continues_sending(world, kind, status):
+@pytest.mark.parametrize('status', sorted(REJECTIONS))
+def test_a_rejection_reaches_a_client_that_continues_sending(world, kind, status):
     lb, w = front(world, max_body='100KiB' if status == 413 else '1GiB', **SLOW_BODIES)
     with dial(lb, kind) as c:
-        c.send_raw(REFUSALS[status])
+        c.send_raw(REJECTIONS[status])
         if status == 408:
-            wait_until(lambda: refused(lb, 'request body too slow') == 1, 'the refusal')
+            wait_until(lambda: rejected(lb, 'request body too slow') == 1, 'the rejection')
         for _ in range(64):
             c.send_raw(b'x' * 16384)
         r = c.receive()
@@ -323,7 +323,7 @@ def test_no_more_of_a_response_is_taken_than_response_buffer(world):
 @pytest.mark.parametrize('size, settings, held', [
     (128 << 10, {}, 0), (16 << 20, {}, 0), (16 << 20, {'response_spill_max': '0'}, 1)])
 def test_a_slow_client_holds_a_worker_as_the_manual_states(world, size, settings, held):
-    lb, w = front(world, serve(lambda c, head, body: c.answer(b'x' * size)), **settings)
+    lb, w = front(world, serve(lambda c, head, body: c.respond(b'x' * size)), **settings)
     with dial(lb, 'plain') as c:
         c.send()
         wait_until(lambda: len(w.requests) == 1, 'the request')

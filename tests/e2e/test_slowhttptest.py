@@ -25,7 +25,7 @@ MODES = {
 
 
 def worker(c, head, body):
-    c.answer(LARGE if b'/large' in head.split(b'\r\n')[0] else b'small')
+    c.respond(LARGE if b'/large' in head.split(b'\r\n')[0] else b'small')
 
 
 def nginx(world, upstream):
@@ -61,7 +61,7 @@ def established(port):
 
 def attacked(world, name, address, mode):
     """
-    Sends ORDINARY requests while slowhttptest has its connections open. Returns how many are answered correctly, and the results of
+    Sends ORDINARY requests while slowhttptest has its connections open. Returns how many get a response correctly, and the results of
     slowhttptest for the availability of the service.
     """
     path = '/large' if mode == 'slow read' else '/'
@@ -74,13 +74,13 @@ def attacked(world, name, address, mode):
         seen.add(established(int(address.split(':')[1])) >= AT_ONCE)
         return True in seen or not attack.alive()
     wait_until(held, 'its connections')
-    answered = sum(get(address, '/').body == b'small' for _ in range(ORDINARY))
+    responded = sum(get(address, '/').body == b'small' for _ in range(ORDINARY))
     attack.kill(signal.SIGINT)
     attack.wait()
     told = re.sub(r'\x1b\[[0-9;]*[A-Za-z]', '', attack.output())
-    # Range requests end as soon as they are answered.
+    # Range requests end as soon as they get a response.
     assert True in seen or mode == 'range', told[-2000:]
-    return answered, re.findall(r'service available: *(\w+)', told)
+    return responded, re.findall(r'service available: *(\w+)', told)
 
 
 @pytest.fixture(scope='module', autouse=True)

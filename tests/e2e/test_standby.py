@@ -42,7 +42,7 @@ def on_standby(lb, name):
 
 
 def by_name(name):
-    return serve(lambda c, h, b: c.answer(name))
+    return serve(lambda c, h, b: c.respond(name))
 
 
 def test_a_killed_worker_s_standby_serves_under_load_and_it_comes_back_with_its_skills(world):
@@ -58,7 +58,7 @@ def test_a_killed_worker_s_standby_serves_under_load_and_it_comes_back_with_its_
         one.kill()
         wait_until(lambda: on_standby(lb, one.address), 'the standby')
         w = lb.workers()[one.address]
-        assert (w['name'], w['skills'] >= 7, w['incarnation'] != before['incarnation']) == (one.address, True, True)
+        assert (w['name'], w['skills'] >= 7, w['instance'] != before['instance']) == (one.address, True, True)
         at = sum(good)
         wait_until(lambda: sum(good) > at + 100, 'the standby to serve')
         one.start()
@@ -93,7 +93,7 @@ def test_operators_see_where_a_worker_is(world):
     assert 'at its standby' not in shown() and 'standby ' + standby.address in shown() and back.requests
 
 
-def test_a_single_request_that_kills_its_worker_is_answered_by_the_standby(world):
+def test_a_single_request_that_kills_its_worker_gets_a_response_by_the_standby(world):
     listening = []
 
     def dies(c):
@@ -112,12 +112,12 @@ def test_a_single_request_that_kills_its_worker_is_answered_by_the_standby(world
 def test_a_worker_whose_checks_fail_is_replaced_and_goes_back_only_when_they_pass(world):
     state = {'status': '200 OK'}
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if head.startswith(b'GET /healthz'):
-            c.answer(b'x', status=state['status'])
+            c.respond(b'x', status=state['status'])
         else:
-            c.answer(b'own')
-    own, standby = world.scripted(serve(answer)), world.scripted(by_name(b'standby'))
+            c.respond(b'own')
+    own, standby = world.scripted(serve(respond)), world.scripted(by_name(b'standby'))
     lb = world.resumelb({'workers': [{'address': own.address, 'standby': standby.address}], 'health_check_path': '/healthz',
                          'health_check_interval': '100ms', 'health_check_unhealthy_after': 2, 'health_check_healthy_after': 2,
                          'eject_time': '100ms', 'eject_time_max': '100ms'})
@@ -133,7 +133,7 @@ def test_a_worker_whose_checks_fail_is_replaced_and_goes_back_only_when_they_pas
     assert lb.get('/').body == b'own'
 
 
-def test_a_standby_that_is_dead_too_harms_no_other_and_the_first_to_answer_serves(world):
+def test_a_standby_that_is_dead_too_harms_no_other_and_the_first_to_respond_serves(world):
     own_port, standby_port = free_port(), free_port()
     own, standby = '127.0.0.1:%d' % own_port, '127.0.0.1:%d' % standby_port
     lb = world.resumelb({'workers': [{'address': own, 'standby': standby}], 'eject_time': '100ms', 'eject_time_max': '100ms',
@@ -152,7 +152,7 @@ def test_a_standby_speaks_tls_as_its_worker_does(world, tmp_path):
     standby = world.scripted(tls_script(pki.worker.server_context(), by_name(b'standby')))
     own_port = free_port()
     own = '127.0.0.1:%d' % own_port
-    # This time-out ends a handshake that the impostor does not answer.
+    # This time-out ends a handshake that the impostor does not respond.
     lb = world.resumelb({'workers': [{'address': own, 'standby': standby.address}], 'worker_tls': {'ca': pki.ca},
                          'connect_timeout': '3s', 'eject_time': '100ms', 'eject_time_max': '100ms'})
     wait_until(lambda: lb.get('/').body == b'standby', 'the standby')

@@ -329,7 +329,7 @@ def test_a_listener_does_not_keep_the_load_balancer_from_stopping(lb):
     x.close()
 
 
-def test_settings_state_where_each_value_is_from_and_what_was_refused(lb, world, browser):
+def test_settings_state_where_each_value_is_from_and_what_was_rejected(lb, world, browser):
     wait_until(lambda: lb.json()['uptime_s'] > 1.5, 'a first look')
     settings = lb.json('/settings.json')
     app = settings['applications']['default']
@@ -339,10 +339,10 @@ def test_settings_state_where_each_value_is_from_and_what_was_refused(lb, world,
     tree = world.directory / 'tree'
     tree.mkdir(exist_ok=True)
     (tree / 'properties.json').write_text(json.dumps({'variance': 0.0001, 'backlog_history': 33}))
-    wait_until(lambda: lb.json('/settings.json')['applications']['default']['refused'], 'the refusal')
+    wait_until(lambda: lb.json('/settings.json')['applications']['default']['rejected'], 'the rejection')
     browser.open_status(lb.admin)
     assert 'Setting variance = 0.0001 of the tree is rejected: ' in browser.text()
-    events = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['kind'] == 'refused'], 'the event')
+    events = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['kind'] == 'rejected'], 'the event')
     assert events[0]['subject'] == 'variance' and events[0]['bad'] is True
     changed = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['subject'] == 'backlog_history'], 'it')
     assert '-> 33 (tree)' in changed[0]['text'], changed

@@ -13,7 +13,7 @@ from support.http import connect, get
 from support.scripted import serve
 from test_http2_behaviour import metric
 
-# Prints lines, then answers.
+# Prints lines, then responses.
 CHATTY = r'''
 import socket, sys
 listener = socket.socket(fileno=3)
@@ -71,12 +71,12 @@ def reader(world):
 
 def bad_responses(world):
     """A load balancer of which each loop has logged, and the number of failed responses."""
-    def answer(c, head, body):
+    def respond(c, head, body):
         if 'bad' in str(head):
             c.write(b'HTTP/1.1 200 OK\r\nnot a field\r\n\r\n')
         else:
-            c.answer(b'fine')
-    w = world.scripted(serve(answer))
+            c.respond(b'fine')
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [{'address': w.address}], 'eject_after': 0, 'poison_deaths': 0})
     for _ in range(20):
         assert get(lb.address, '/bad').status == 502
@@ -186,7 +186,7 @@ def test_closed_standard_output_and_error_do_not_print_into_another_file(world):
     program = programs / 'resumelb'
     program.write_text('#!/bin/sh\nexec %s "$@" <&- >&- 2>&-\n' % shlex.quote(str(BIN.resolve() / 'resumelb')))
     program.chmod(0o755)
-    w = world.scripted(serve(lambda c, head, body: c.answer(b'fine')))
+    w = world.scripted(serve(lambda c, head, body: c.respond(b'fine')))
     state = world.directory / 'state'
     world.bin = programs
     lb = world.resumelb({'workers': [{'address': w.address}], 'access_log': '-', 'state_dir': str(state)})

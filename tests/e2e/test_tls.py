@@ -27,7 +27,7 @@ def curl(*args):
 
 
 def test_tls_and_http2_are_what_the_listener_states(world, certificate):
-    w = world.scripted(serve(lambda c, h, b: c.answer(h.split(b' ')[0] + b' ' + b.upper(), headers=[('Connection-X', '1')])))
+    w = world.scripted(serve(lambda c, h, b: c.respond(h.split(b' ')[0] + b' ' + b.upper(), headers=[('Connection-X', '1')])))
     plain_h1, with_h2 = free_port(), free_port()
     tls = {'certificate': str(certificate[0]), 'key': str(certificate[1])}
     lb = world.resumelb({'workers': [{'address': w.address}]}, listen=[
@@ -58,7 +58,7 @@ def test_tls_and_http2_are_what_the_listener_states(world, certificate):
     assert r.stdout.split() == ['200'] * 30, r.stdout + r.stderr
 
 
-def test_old_protocols_are_refused(world, certificate):
+def test_old_protocols_are_rejected(world, certificate):
     w = world.scripted(serve(hello))
     port = free_port()
     world.resumelb({'workers': [{'address': w.address}]}, listen=[

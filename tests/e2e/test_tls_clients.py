@@ -41,7 +41,7 @@ class Site:
         lines = self.worker.requests[-1][0].decode().splitlines()
         return sorted(line for line in lines if line.lower().replace('_', '-').startswith('x-ssl-client'))
 
-    def refuses(self, context):
+    def rejects(self, context):
         # in TLS 1.3 a client receives the alert after its handshake
         try:
             with Client(None, sock=dial(self.address, None, context)) as c:
@@ -72,9 +72,9 @@ def test_a_verified_subject_is_sent_to_workers(world, version):
 def test_a_client_certificate_that_is_not_verified_is_rejected(world, version):
     site = Site(world, 'optional')
     stranger = issue(world.directory, site.stranger, 'eve', '/CN=eve')
-    assert site.refuses(with_certificate(stranger, version))
+    assert site.rejects(with_certificate(stranger, version))
     long = issue(world.directory, site.authority, 'long', ''.join('/OU=%02d%s' % (i, 'x' * 60) for i in range(20)))
-    assert site.refuses(with_certificate(long, version))
+    assert site.rejects(with_certificate(long, version))
     assert site.worker.requests == []
     wait_until(lambda: 'resumelb_tls_failures_total{reason="client-certificate"} 2\n' in get(
         site.lb.admin, '/metrics', host=site.lb.admin).text, 'the failures to be counted')
@@ -83,7 +83,7 @@ def test_a_client_certificate_that_is_not_verified_is_rejected(world, version):
 @VERSIONS
 def test_a_required_certificate_is_required(world, version):
     site = Site(world, 'required')
-    assert site.refuses(blind_context(version))
+    assert site.rejects(blind_context(version))
     assert site.worker.requests == []
     pair = issue(world.directory, site.authority, 'ann', '/CN=ann')
     assert site.ask(with_certificate(pair, version)) == ['X-SSL-Client-S-DN: CN=ann', 'X-SSL-Client-Verify: SUCCESS']
@@ -119,7 +119,7 @@ def test_only_a_trusted_proxy_states_a_certificate_and_not_where_one_is_verified
     assert site.ask(blind_context()) == ['X-SSL-Client-Verify: NONE']
 
 
-def test_asking_for_certificates_of_no_authority_is_refused(world):
+def test_asking_for_certificates_of_no_authority_is_rejected(world):
     pair = Pair(world.directory, 'server', ['site.example'])
     bad = world.resumelb({'workers': ['127.0.0.1:1']}, name='bad', wait=False, listen=[
         {'address': '127.0.0.1:%d' % free_port(), 'tls': {**pair.entry, 'client_verify': 'required'}}])

@@ -9,7 +9,7 @@ import h2.connection
 import h2.events
 import pytest
 from support.base import LIMIT, free_port, wait_until
-from support.certificates import Pair, blind_context, dial, refused, shown
+from support.certificates import Pair, blind_context, dial, rejected, shown
 from support.http import Client, connect, get
 from support.scripted import hello, serve
 
@@ -117,7 +117,7 @@ def test_one_certificate_serves_every_host(world, pairs):
 def test_versions_and_suites_are_what_is_configured(world, pairs):
     lb, address = start(world, {**pairs['first'].entry, 'min_version': '1.3',
                                 'ciphersuites': 'TLS_AES_128_GCM_SHA256'})
-    assert refused(address, context=blind_context(ssl.TLSVersion.TLSv1_2))
+    assert rejected(address, context=blind_context(ssl.TLSVersion.TLSv1_2))
     with dial(address, None) as s:
         assert s.version() == 'TLSv1.3' and s.cipher()[0] == 'TLS_AES_128_GCM_SHA256'
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="version"}') == 1, 'the failure to be counted')
@@ -125,16 +125,16 @@ def test_versions_and_suites_are_what_is_configured(world, pairs):
     lb.config['listen'][0]['tls'] = {**pairs['first'].entry, 'ciphers': 'ECDHE-ECDSA-AES256-GCM-SHA384',
                                      'ciphersuites': 'TLS_CHACHA20_POLY1305_SHA256'}
     lb.reload()
-    wait_until(lambda: not refused(address, context=blind_context(ssl.TLSVersion.TLSv1_2)), 'TLS 1.2')
+    wait_until(lambda: not rejected(address, context=blind_context(ssl.TLSVersion.TLSv1_2)), 'TLS 1.2')
     with dial(address, None, blind_context(ssl.TLSVersion.TLSv1_2)) as s:
         assert s.cipher()[0] == 'ECDHE-ECDSA-AES256-GCM-SHA384'
     with dial(address, None) as s:
         assert s.cipher()[0] == 'TLS_CHACHA20_POLY1305_SHA256'
-    assert refused(address, context=blind_context(ssl.TLSVersion.TLSv1_2, ciphers='ECDHE-ECDSA-AES128-GCM-SHA256'))
+    assert rejected(address, context=blind_context(ssl.TLSVersion.TLSv1_2, ciphers='ECDHE-ECDSA-AES128-GCM-SHA256'))
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="nothing-in-common"}') >= 1, 'the failure to be counted')
 
 
-def test_renegotiation_is_refused(world, pairs):
+def test_renegotiation_is_rejected(world, pairs):
     lb, address = start(world, pairs['first'].entry)
     r = subprocess.run(['openssl', 's_client', '-connect', address, '-tls1_2'], capture_output=True, text=True,
                        input='R\n', timeout=LIMIT)
@@ -145,8 +145,8 @@ def test_renegotiation_is_refused(world, pairs):
 
 def test_clients_that_close_or_distrust_the_certificate_are_counted_by_reason(world, pairs):
     lb, address = start(world, pairs['first'].entry)
-    assert refused(address, 'first.example', ssl.create_default_context())
-    wait_until(lambda: metric(lb, 'tls_failures_total{reason="refused-by-client"}') == 1, 'the refusal')
+    assert rejected(address, 'first.example', ssl.create_default_context())
+    wait_until(lambda: metric(lb, 'tls_failures_total{reason="rejected-by-client"}') == 1, 'the rejection')
     connect(address).close()
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="closed"}') == 1, 'the client that closed')
 

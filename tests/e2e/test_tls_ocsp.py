@@ -36,7 +36,7 @@ class Authority(Pair):
         cert.write_bytes(cert.read_bytes() + self.cert.read_bytes())
         return {'certificate': str(cert), 'key': str(key), 'ocsp': str(cert) + '.ocsp'}
 
-    def expired_answer(self, entry):
+    def expired_response(self, entry):
         # openssl's own responder cannot use a time in the past
         cert, issuer = (x509.load_pem_x509_certificate(pathlib.Path(p).read_bytes())
                         for p in (entry['certificate'] + '.leaf', self.cert))
@@ -47,12 +47,12 @@ class Authority(Pair):
         key = serialization.load_pem_private_key(self.key.read_bytes(), None)
         return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
-    def answer(self, entry):
-        request, answer = self.directory / 'request.der', self.directory / 'answer.der'
+    def respond(self, entry):
+        request, response = self.directory / 'request.der', self.directory / 'response.der'
         openssl('ocsp', '-issuer', self.cert, '-cert', entry['certificate'] + '.leaf', '-reqout', request, '-no_nonce')
         openssl('ocsp', '-index', self.index, '-CA', self.cert, '-rsigner', self.cert, '-rkey', self.key,
-                '-reqin', request, '-respout', answer, '-ndays', 1)
-        return answer.read_bytes()
+                '-reqin', request, '-respout', response, '-ndays', 1)
+        return response.read_bytes()
 
 
 def stapled(address, name, *more):
@@ -77,14 +77,14 @@ def start(world, entries):
     return lb, address
 
 
-def put(entry, answer):
+def put(entry, response):
     with open(entry['ocsp'], 'wb') as f:
-        f.write(answer)
+        f.write(response)
 
 
 def test_a_good_response_is_stapled_for_its_certificate_alone(world, authority):
     one, two = authority.issue('one.example'), authority.issue('two.example')
-    put(one, authority.answer(one))
+    put(one, authority.respond(one))
     del two['ocsp']
     lb, address = start(world, [one, two])
     for version in ('-tls1_2', '-tls1_3'):
@@ -95,8 +95,8 @@ def test_a_good_response_is_stapled_for_its_certificate_alone(world, authority):
 
 def test_each_kind_of_key_has_its_own_ocsp_response(world, authority):
     rsa, ec = authority.issue('both.example', 'rsa'), authority.issue('both.example', 'ec')
-    put(rsa, authority.answer(rsa))
-    put(ec, authority.answer(rsa))
+    put(rsa, authority.respond(rsa))
+    put(ec, authority.respond(rsa))
     lb, address = start(world, [rsa, ec])
     assert stapled(address, 'both.example', '-tls1_3', '-sigalgs', 'rsa_pss_rsae_sha256')
     assert not stapled(address, 'both.example', '-tls1_3', '-sigalgs', 'ecdsa_secp256r1_sha256')
@@ -108,36 +108,36 @@ def test_the_response_follows_its_file(world, authority):
     lb, address = start(world, [one])
     lb.process.wait_logged('ocsp-not-stapled')
     assert not stapled(address, 'one.example')
-    put(one, authority.answer(one))
+    put(one, authority.respond(one))
     wait_until(lambda: stapled(address, 'one.example'), 'the response')
-    put(one, authority.expired_answer(one))
+    put(one, authority.expired_response(one))
     wait_until(lambda: not stapled(address, 'one.example'), 'the expired one')
     lb.process.wait_logged('it has expired')
 
 
 def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     one, two = authority.issue('one.example'), authority.issue('two.example')
-    good = authority.answer(one)
+    good = authority.respond(one)
     stranger = Authority(world.directory, 'stranger')
     lb, address = start(world, [one])
     key = authority.key
-    for answer, why in ((b'junk', 'not an OCSP response'), (good[:-1], 'not an OCSP response'), (good + b'x', 'not an OCSP response'),
-                        (authority.answer(two), 'of another certificate'), (b'', 'not an OCSP response')):
+    for response, why in ((b'junk', 'not an OCSP response'), (good[:-1], 'not an OCSP response'), (good + b'x', 'not an OCSP response'),
+                        (authority.respond(two), 'of another certificate'), (b'', 'not an OCSP response')):
         before = lb.process.output().count('ocsp-not-stapled')
-        put(one, answer)
+        put(one, response)
         wait_until(lambda: lb.process.output().count('ocsp-not-stapled') > before, why)
         lb.process.wait_logged(why)
         assert not stapled(address, 'one.example')
     # signed by another CA
     authority.cert, authority.key = stranger.cert, stranger.key
-    put(one, authority.answer(one))
-    wait_until(lambda: 'not signed for' in lb.process.output(), 'the refusal')
+    put(one, authority.respond(one))
+    wait_until(lambda: 'not signed for' in lb.process.output(), 'the rejection')
     assert not stapled(address, 'one.example')
     # revoked
     authority.cert, authority.key = world.directory / 'authority.pem', key
     authority.index.write_text(authority.index.read_text().replace('V\t491231235959Z\t\t', 'R\t491231235959Z\t260101000000Z\t'))
-    put(one, authority.answer(one))
-    wait_until(lambda: 'does not confirm the certificate' in lb.process.output(), 'the refusal')
+    put(one, authority.respond(one))
+    wait_until(lambda: 'does not confirm the certificate' in lb.process.output(), 'the rejection')
     assert not stapled(address, 'one.example')
     put(one, good)
     wait_until(lambda: stapled(address, 'one.example'), 'the good one')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain HTTP sent to a TLS listener is answered with a plain error response; other invalid input gets no response."""
+"""Plain HTTP sent to a TLS listener gets a plain error response; other invalid input gets no response."""
 import contextlib
 import subprocess
 
@@ -36,7 +36,7 @@ class Front:
             return c.request(host='first.example').status == 200 and len(self.worker.requests) == 1
 
 
-def answer(s):
+def respond(s):
     """All data until the end of the connection."""
     got = b''
     while True:
@@ -75,13 +75,13 @@ def test_every_method_is_reported_and_slow_bytes_make_no_difference(world):
     for method in methods:
         with connect(front.address) as s:
             s.sendall(method.encode() + b' / HTTP/1.0\r\n\r\n')
-            assert is_told(answer(s))
+            assert is_told(respond(s))
     with connect(front.address) as s:
         for i in range(len('GET /')):
             s.sendall(REQUEST[i:i + 1])
             # it was processed when later requests have been served
             assert get(front.lb.admin, '/metrics', host=front.lb.admin).status == 200
-        assert is_told(answer(s))
+        assert is_told(respond(s))
     front.counted('plain-http', len(methods) + 1)
     assert front.serves()
 
@@ -93,7 +93,7 @@ def test_other_nonsense_gets_nothing(world, data):
     with connect(front.address) as s:
         s.sendall(data)
         try:
-            assert answer(s) == b''
+            assert respond(s) == b''
         except ConnectionResetError:
             pass
     front.counted('closed')
@@ -105,8 +105,8 @@ def test_a_request_that_never_ends_is_bounded(world):
     with connect(front.address) as few, connect(front.address) as half:
         few.sendall(REQUEST[:4])
         half.sendall(REQUEST[:20])
-        assert is_told(answer(half))
-        assert answer(few) == b''
+        assert is_told(respond(half))
+        assert respond(few) == b''
         front.counted('closed')
         # none of the two connections was closed
         front.counted('plain-http')
@@ -136,7 +136,7 @@ def test_behind_a_proxy_header_it_is_the_same(world, pieces):
             for piece in pieces:
                 s.sendall(piece)
                 assert get(front.lb.admin, '/metrics', host=front.lb.admin).status == 200
-            return answer(s)
+            return respond(s)
 
     for n in (1, 2):
         assert is_told(wait_until(send_pieces, 'the place of the address'))

@@ -69,7 +69,7 @@ def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     assert shown(address, 'live.example') == new.fingerprint
 
 
-def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
+def test_a_bad_pair_rejects_the_whole_reload(world, pairs):
     lb, address = start(world, pairs)
     retries = lambda: lb.app()['settings']['retries']['value']
     with Client(None, sock=dial(address, 'live.example')) as c:
@@ -77,7 +77,7 @@ def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
         lb.config['listen'][0]['tls'] = {'certificates': [
             pairs['new'].entry, {'certificate': str(pairs['live'].cert), 'key': str(pairs['new'].key)}]}
         lb.reload({'retries': 7})
-        wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
+        wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the rejection')
         lb.process.wait_logged('%s:1:' % lb.path)
         lb.process.wait_logged(str(pairs['new'].key))
         assert retries() == '2' and shown(address, None) == pairs['other'].fingerprint

@@ -35,18 +35,18 @@ def balancer(world, n=0, **config):
     return lb, tree, workers
 
 
-def test_a_refused_value_is_reported_with_path_value_and_reason(world):
+def test_a_rejected_value_is_reported_with_path_value_and_reason(world):
     lb, tree, _ = balancer(world)
     tree.set(variance='lots', retries=3)
     wait_until(lambda: setting(lb, 'retries')['value'] == '3', 'the good one')
-    refused, = lb.app()['refused']
-    assert refused['path'] == '/' and refused['name'] == 'variance' and refused['value'] == 'lots' and refused['why']
+    rejected, = lb.app()['rejected']
+    assert rejected['path'] == '/' and rejected['name'] == 'variance' and rejected['value'] == 'lots' and rejected['why']
     line = lb.process.wait_logged('setting-rejected')[0]
     assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'reason="' in line
-    assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 1
+    assert metric(lb, 'resumelb_settings_rejected_total') == 1 and metric(lb, 'resumelb_rejected_settings') == 1
     tree.set(variance=3, retries=3)
     wait_until(lambda: setting(lb, 'variance') == {'value': '3', 'origin': 'tree'}, 'the mended one')
-    assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 0
+    assert metric(lb, 'resumelb_settings_rejected_total') == 1 and metric(lb, 'resumelb_rejected_settings') == 0
     tree.set()
     wait_until(lambda: setting(lb, 'variance') == {'value': '4', 'origin': 'default'}, 'the default')
 
@@ -59,14 +59,14 @@ def test_null_is_absent_and_whole_numbers_lose_their_fraction(world):
     assert setting(lb, 'variance') == {'value': '4.5', 'origin': 'tree'}
     tree.set(retries=None, variance=None)
     wait_until(lambda: setting(lb, 'retries') == {'value': '5', 'origin': 'yaml'}, "the configuration file's value")
-    assert setting(lb, 'variance') == {'value': '4', 'origin': 'default'} and lb.app()['refused'] == []
+    assert setting(lb, 'variance') == {'value': '4', 'origin': 'default'} and lb.app()['rejected'] == []
     wait_until(lambda: [r['settings']['workers']['value'] for r in lb.app()['limits']] == ['4'], 'the limit')
     rule, = lb.app()['limits']
-    assert rule['in_force'] and rule['refused'] == [] and rule['settings']['maxqueue']['origin'] == 'default'
+    assert rule['in_force'] and rule['rejected'] == [] and rule['settings']['maxqueue']['origin'] == 'default'
     agent = TinyAgent(world).wait_ready()
     agent.write_node({'history': 7.9, 'max_processes': None})
     wait_until(lambda: agent.app()['settings']['history'] == {'value': '7', 'origin': 'tree'}, "the agent's setting")
-    assert agent.app()['refused'] == []
+    assert agent.app()['rejected'] == []
 
 
 def test_settings_that_run_code_or_open_listeners_are_rejected_from_the_tree(world):
@@ -75,8 +75,8 @@ def test_settings_that_run_code_or_open_listeners_are_rejected_from_the_tree(wor
            'zookeeper_auth': '/etc/shadow', 'workers': '10.0.0.1:80', 'hosts': 'evil.example'}
     tree.set(retries=5, **bad)
     wait_until(lambda: setting(lb, 'retries')['value'] == '5', 'the good one')
-    refused = {r['name']: r['why'] for r in lb.app()['refused']}
-    assert set(refused) == set(bad) and all('configuration file only' in why for why in refused.values())
+    rejected = {r['name']: r['why'] for r in lb.app()['rejected']}
+    assert set(rejected) == set(bad) and all('configuration file only' in why for why in rejected.values())
     for name in bad:
         assert any('setting-rejected' in line for line in lb.process.wait_logged(f'setting={name} '))
     agent = TinyAgent(world).wait_ready()
@@ -84,8 +84,8 @@ def test_settings_that_run_code_or_open_listeners_are_rejected_from_the_tree(wor
     unknown = ['odd', 'strange', 'utterly strange']
     agent.write_node({'history': 7, **bad, **dict.fromkeys(unknown, 1)})
     wait_until(lambda: agent.app()['settings']['history']['value'] == '7', 'the good one')
-    assert {r['name'] for r in agent.app()['refused']} == set(bad)
-    assert agent.figures()['refused_settings'] == len(bad)
+    assert {r['name'] for r in agent.app()['rejected']} == set(bad)
+    assert agent.figures()['rejected_settings'] == len(bad)
     for name in unknown:
         line, = agent.process.wait_logged(f'setting="{name}"')
         assert 'setting-unknown' in line
@@ -189,7 +189,7 @@ def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(worl
     wait_until(lambda: setting(lb, 'retries')['value'] == '6' and not lb.app()['held'], 'the setting')
 
 
-def test_a_start_without_an_answer_uses_what_is_remembered(world):
+def test_a_start_without_a_response_uses_what_is_remembered(world):
     w = world.scripted(serve(hello))
     directory = world.directory / 'state' / 'default'
     directory.mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_a_start_without_an_answer_uses_what_is_remembered(world):
     tree = lb.app()['tree']
     assert tree['remembered'] and 55 < tree['remembered_age_s'] < 600 and not tree['connected']
     assert setting(lb, 'retries')['value'] == '7' and lb.app()['remembered']
-    assert [r['name'] for r in lb.app()['refused']] == ['error_page']
+    assert [r['name'] for r in lb.app()['rejected']] == ['error_page']
     assert metric(lb, 'resumelb_tree_remembered') == 1 and metric(lb, 'resumelb_tree_connected') == 0
 
 

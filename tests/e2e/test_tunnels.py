@@ -19,13 +19,13 @@ UPGRADE = [('Connection', 'Upgrade'), ('Upgrade', 'websocket')]
 
 class Worker:
     """
-    Echoes the data of a tunnel. /held is answered once `go` is set, /refused rejects the upgrade, /cut closes the connection without a
-    response. Any other target is answered immediately with the name of the worker.
+    Echoes the data of a tunnel. /held gets a response once `go` is set, /rejected rejects the upgrade, /cut closes the connection without a
+    response. Any other target gets a response immediately with the name of the worker.
     """
 
     def __init__(self, world, name='worker', port=0):
         self.name, self.go, self.lock, self.held = name.encode(), threading.Event(), threading.Lock(), 0
-        self.server = Scripted(serve(self.answer), port=port)
+        self.server = Scripted(serve(self.respond), port=port)
         self.address = self.server.address
         world.closers.append(self.close)
 
@@ -33,10 +33,10 @@ class Worker:
         self.go.set()
         self.server.close()
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         target = head.split(b' ', 2)[1]
-        if target == b'/refused':
-            c.answer(b'no', '403 Forbidden')
+        if target == b'/rejected':
+            c.respond(b'no', '403 Forbidden')
         elif target == b'/cut':
             c.sock.shutdown(2)
         elif b'\r\nupgrade: websocket' in head.lower():
@@ -48,7 +48,7 @@ class Worker:
                 with self.lock:
                     self.held += 1
                 self.go.wait()
-            c.answer(self.name)
+            c.respond(self.name)
 
     def handshakes(self):
         """The number of handshakes that it has received."""
@@ -95,7 +95,7 @@ def open_at(lb, worker, count):
     wait_until(lambda: row(lb, worker)['tunnels'] == count, '%d tunnels, not %d' % (count, row(lb, worker)['tunnels']))
 
 
-def refused(lb, count, **kw):
+def rejected(lb, count, **kw):
     """Checks that a handshake is rejected because of the limit, as the COUNTth one."""
     c, r = shake(lb, **kw)
     with c:
@@ -161,17 +161,17 @@ def test_a_worker_that_takes_one_request_at_a_time_is_taken_by_a_tunnel(world, l
 
 # ---- the limit ----
 
-def test_above_max_tunnels_a_handshake_is_refused_unseen_until_a_tunnel_ends(world):
+def test_above_max_tunnels_a_handshake_is_rejected_unseen_until_a_tunnel_ends(world):
     worker = Worker(world)
     lb = start(world, worker, max_tunnels=3)
     opened = tunnels(lb, 3)
     for count in (1, 2, 3):
-        refused(lb, count)
+        rejected(lb, count)
     assert worker.handshakes() == 3
     opened.pop().close()
     open_at(lb, worker, 2)
     opened += tunnels(lb, 1)
-    refused(lb, 4)
+    rejected(lb, 4)
     tunnels_work(opened)
     for c in opened:
         c.close()
@@ -192,7 +192,7 @@ def test_as_many_of_many_handshakes_at_once_pass_as_there_is_room(world):
     open_at(lb, worker, 0)
 
 
-@pytest.mark.parametrize('target, status', [('/refused', 403), ('/cut', 502)])
+@pytest.mark.parametrize('target, status', [('/rejected', 403), ('/cut', 502)])
 def test_a_handshake_that_is_not_upgraded_leaves_its_place(world, target, status):
     worker = Worker(world)
     lb = start(world, worker, max_tunnels=1, retries=0)
@@ -201,7 +201,7 @@ def test_a_handshake_that_is_not_upgraded_leaves_its_place(world, target, status
         c.close()
         assert r.status == status
     opened = tunnels(lb, 1)
-    refused(lb, 1)
+    rejected(lb, 1)
     tunnels_work(opened)
 
 
@@ -213,14 +213,14 @@ def test_a_handshake_whose_client_leaves_leaves_its_place(world):
     with Client(lb.address) as c:
         c.send('GET', '/ws', headers=UPGRADE)
         wait_until(lambda: lb.app()['stats']['connection_waiting'] == 1, 'the handshake to wait')
-        refused_at_once(lb)
+        rejected_at_once(lb)
     wait_until(lambda: lb.app()['stats']['connection_waiting'] == 0, 'it to leave')
     worker.go.set()
     assert [a.wait().status for a in held] == [200] * 2
     tunnels_work(tunnels(lb, 1))
 
 
-def refused_at_once(lb):
+def rejected_at_once(lb):
     """A handshake in progress uses the only place: another one is rejected immediately."""
     c, r = shake(lb)
     c.close()
@@ -234,7 +234,7 @@ def test_a_limit_of_the_worker_comes_before_that_of_the_application(world):
     assert [row(lb, w)['max_tunnels'] for w in (one, other)] == [1, 3]
     opened = tunnels(lb, 4)
     assert [row(lb, w)['tunnels'] for w in (one, other)] == [1, 3]
-    refused(lb, 1)
+    rejected(lb, 1)
     tunnels_work(opened)
 
 
@@ -245,18 +245,18 @@ def test_a_limit_is_changed_while_there_are_tunnels(world):
     lb.change(max_tunnels='1')
     wait_until(lambda: row(lb, worker)['max_tunnels'] == 1, 'the lower limit')
     tunnels_work(opened)
-    refused(lb, 1)
+    rejected(lb, 1)
     opened.pop().close()
     open_at(lb, worker, 2)
-    refused(lb, 2)
+    rejected(lb, 2)
     lb.change(max_tunnels='4')
     wait_until(lambda: row(lb, worker)['max_tunnels'] == 4, 'the higher limit')
     opened += tunnels(lb, 2)
-    refused(lb, 3)
+    rejected(lb, 3)
     lb.reload({'workers': [{'address': worker.address, 'max_tunnels': 5}]})
     wait_until(lambda: row(lb, worker)['max_tunnels'] == 5, 'that of its own')
     opened += tunnels(lb, 1)
-    refused(lb, 4)
+    rejected(lb, 4)
     tunnels_work(opened)
 
 
@@ -272,7 +272,7 @@ def test_a_handshake_goes_to_a_worker_that_has_room(world, policy):
     lb = start(world, *workers, max_tunnels=1, pool={'policy': policy})
     opened = tunnels(lb, len(workers))
     assert [row(lb, w)['tunnels'] for w in workers] == [1] * len(workers)
-    refused(lb, 1)
+    rejected(lb, 1)
     tunnels_work(opened)
     opened[7].close()
     wait_until(lambda: lb.app()['stats']['tunnels'] == len(workers) - 1, 'one to end')
@@ -291,7 +291,7 @@ def test_tunnels_do_not_change_where_requests_go(world, policy):
             assert lb.get('/', host).status == 200
     before = {host: lb.get('/', host).body for host in hosts}
     opened = [c for host in hosts for c in tunnels(lb, 2, host=host)]
-    refused(lb, 1, host=hosts[0])
+    rejected(lb, 1, host=hosts[0])
     assert [row(lb, w)['backlog'] for w in workers] == [0] * 3
     for _ in range(20):
         assert {host: lb.get('/', host).body for host in hosts} == before
@@ -304,7 +304,7 @@ def test_a_worker_that_failed_is_not_taken_back_for_want_of_tunnels(world):
                          'pool': {'policy': 'round_robin'}})
     wait_until(lambda: lb.get().status == 200 and lb.workers()[dead]['ejected'], 'the other one to be ejected')
     opened = tunnels(lb, 1)
-    refused(lb, 1)
+    rejected(lb, 1)
     assert lb.workers()[dead]['ejected']
     assert lb.app()['stats']['ejections'] == 1
     tunnels_work(opened)
@@ -320,7 +320,7 @@ def counted(request, world):
     if request.param == 'daemon':
         daemon = Poolcounterd(OURS)
         request.addfinalizer(daemon.stop)
-        config.update(pool_counter_servers=[daemon.address], pool_counter_connect_timeout='60s', pool_counter_answer_timeout='60s')
+        config.update(pool_counter_servers=[daemon.address], pool_counter_connect_timeout='60s', pool_counter_response_timeout='60s')
 
     def build(**rule):
         return start(world, worker, limits={'sites': {'where': request.param, 'workers': 1, 'maxqueue': 1, **rule}}, **config)
@@ -336,7 +336,7 @@ def test_a_pool_counter_is_released_with_the_101(world, counted):
     opened = tunnels(lb, 2)
     assert in_use(lb) == 0
     assert lb.get().status == 200
-    refused(lb, 1)
+    rejected(lb, 1)
     assert in_use(lb) == 0
     tunnels_work(opened)
     for c in opened:
@@ -368,13 +368,13 @@ def test_a_drained_worker_keeps_its_tunnels_and_their_count(world):
     drain(lb, 'drain', one)
     assert {lb.get().body for _ in range(5)} == {b'other'}
     opened += tunnels(lb, 1)
-    refused(lb, 1)
+    rejected(lb, 1)
     assert [row(lb, w)['tunnels'] for w in (one, other)] == [1, 2]
     tunnels_work(opened)
     drain(lb, 'undrain', one)
     opened += tunnels(lb, 1)
     assert [row(lb, w)['tunnels'] for w in (one, other)] == [2, 2]
-    refused(lb, 2)
+    rejected(lb, 2)
 
 
 def drain(lb, action, worker):
@@ -398,7 +398,7 @@ def test_tunnels_of_a_worker_that_left_count_no_more_when_it_comes_back(world):
         c.close()
     wait_until(lambda: lb.app()['stats']['tunnels'] == 2, 'those of before to end')
     assert row(lb, one)['tunnels'] == 2
-    refused(lb, 1)
+    rejected(lb, 1)
     tunnels_work(after)
 
 

@@ -25,7 +25,7 @@ class Front:
     def __init__(self, world, name='resumelb', workers=2, **settings):
         self.posts = Posts()
         self.world = world
-        self.workers = [world.scripted(serve(self.posts.answer)) for _ in range(workers)]
+        self.workers = [world.scripted(serve(self.posts.respond)) for _ in range(workers)]
         pair = Pair(world.directory, name + '-site', ['test.example'])
         self.plain, self.tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
         self.unix = 'unix:%s' % (world.directory / (name + '.sock'))
@@ -185,7 +185,7 @@ def test_the_second_of_two_signals_is_ignored_and_sigterm_ends_both(world):
     old.kill(signal.SIGUSR2)
     new = wait_until(lambda: children(old.pid), 'the new one')
     old.kill(signal.SIGUSR2)
-    wait_until(lambda: 'upgrade-ignored reason="an upgrade is in progress"' in old.output(), 'the refusal')
+    wait_until(lambda: 'upgrade-ignored reason="an upgrade is in progress"' in old.output(), 'the rejection')
     assert children(old.pid) == new
     assert get(front.plain).status == 200
     old.kill(signal.SIGTERM)
@@ -198,10 +198,10 @@ def test_the_second_of_two_signals_is_ignored_and_sigterm_ends_both(world):
 def test_no_new_one_is_started_while_draining(world):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'slow')
-    w = world.scripted(serve(answer))
+        c.respond(b'slow')
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [w.address]})
     with Client(lb.address) as c:
         c.send()
@@ -209,7 +209,7 @@ def test_no_new_one_is_started_while_draining(world):
         lb.process.kill(signal.SIGTERM)
         wait_until(lambda: 'stopping' in lb.process.output(), 'the drain')
         lb.process.kill(signal.SIGUSR2)
-        wait_until(lambda: 'upgrade-ignored reason="shutting down"' in lb.process.output(), 'the refusal')
+        wait_until(lambda: 'upgrade-ignored reason="shutting down"' in lb.process.output(), 'the rejection')
         gate.set()
         assert c.receive().body == b'slow'
     assert lb.process.wait() == 0
@@ -218,10 +218,10 @@ def test_no_new_one_is_started_while_draining(world):
 def test_a_request_in_progress_is_finished_and_both_end_when_the_service_is_stopped(world):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         gate.wait(LIMIT)
-        c.answer(b'slow')
-    w = world.scripted(serve(answer))
+        c.respond(b'slow')
+    w = world.scripted(serve(respond))
     lb = world.resumelb({'workers': [w.address]})
     with Client(lb.address) as c:
         c.send('POST', body=b'x')
@@ -292,17 +292,17 @@ def test_the_registration_in_the_tree_keeps_its_name(world):
 def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
     gate = threading.Event()
 
-    def answer(c, head, body):
+    def respond(c, head, body):
         if b'/slow' in head[:20]:
             gate.wait(LIMIT)
-        c.answer(b'done')
-    w = world.scripted(serve(answer))
+        c.respond(b'done')
+    w = world.scripted(serve(respond))
     pair = Pair(world.directory, 'site', ['test.example'])
     address = '127.0.0.1:%d' % free_port()
     lb = world.resumelb({'workers': [w.address]}, listen=[{'address': address, 'tls': pair.entry, 'http2': True}])
-    client, answers = Http2(address, http2_context()), []
+    client, responses = Http2(address, http2_context()), []
     assert client.request('GET', '/') == (200, b'done')
-    thread = threading.Thread(target=lambda: answers.append(client.request('POST', '/slow', (), b'x')))
+    thread = threading.Thread(target=lambda: responses.append(client.request('POST', '/slow', (), b'x')))
     thread.start()
     wait_until(lambda: len(w.requests) == 2, 'the request')
     old = lb.process
@@ -311,13 +311,13 @@ def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
     wait_until(lambda: client.leaving, 'GOAWAY')
     gate.set()
     thread.join(LIMIT)
-    assert answers == [(200, b'done')]
+    assert responses == [(200, b'done')]
     client.close()
     assert old.wait() == 0
     assert Http2(address, http2_context()).request('GET', '/') == (200, b'done')
 
 
-def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
+def test_a_number_in_the_environment_that_is_no_channel_is_rejected(world):
     w = world.scripted(serve(hello))
     for value in ('7', '1', 'x', ''):
         lb = world.resumelb({'workers': [w.address]}, name='env%s' % value, wait=False,
@@ -331,7 +331,7 @@ def test_every_change_at_once_costs_none_a_request(world):
     tree = world.directory / 'tree'
     agent = TinyAgent(world, slots=2, max_queue=200)
     posts = Posts()
-    listed = [world.scripted(serve(posts.answer)) for _ in range(2)]
+    listed = [world.scripted(serve(posts.respond)) for _ in range(2)]
     live = Pair(world.directory, 'live', ['test.example'])
     others = [Pair(world.directory, 'other%d' % i, ['test.example']) for i in range(2)]
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
@@ -345,7 +345,7 @@ def test_every_change_at_once_costs_none_a_request(world):
                    (tls, 'tls', False, False), (tls, 'h2', True, True)])
     deployed = Loads([(plain, 'plain', False, True)], target='/app')
     (world.directory / 'tmp').mkdir(exist_ok=True)
-    incarnations = {w['incarnation'] for w in lb.workers('app').values()}
+    instances = {w['instance'] for w in lb.workers('app').values()}
     for turn in range(2 * ROUNDS):
         retries = 3 + turn % 2      # another value in each turn
         applications['site']['retries'] = retries
@@ -359,8 +359,8 @@ def test_every_change_at_once_costs_none_a_request(world):
         loads.go_on(10)
         deployed.go_on(5)
         wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready'
-                                and w['incarnation'] not in incarnations]) == 2, 'new workers')
-        incarnations |= {w['incarnation'] for w in lb.workers('app').values()}
+                                and w['instance'] not in instances]) == 2, 'new workers')
+        instances |= {w['instance'] for w in lb.workers('app').values()}
         assert shown(tls, 'test.example') == others[turn % 2].fingerprint
     loads.stop()
     deployed.stop()

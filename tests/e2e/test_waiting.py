@@ -78,7 +78,7 @@ class Tree:
         os.rename(temporary, directory / 'properties.json')
 
 
-def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
+def feeding(world, instance, concurrency=1, response=b'hello', delay=0.0, skills=None, **more):
     """A scripted worker with a resume stream; the test controls the end of the stream."""
     gate = threading.Event()
     streams = []
@@ -91,7 +91,7 @@ def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skill
             if got[0].startswith(b'GET /.well-known/resumelb/resume ') and b'resumelb-feed: 1' in got[0].lower():
                 c.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                         b'Transfer-Encoding: chunked\r\n\r\n')
-                line = json.dumps(dict({'v': 1, 'incarnation': incarnation, 'application': 'app', 'version': '1',
+                line = json.dumps(dict({'v': 1, 'instance': instance, 'application': 'app', 'version': '1',
                                         'fingerprint': '', 'state': 'ready', 'generation': 0,
                                         'concurrency': concurrency, 'skills': skills or {}}, **more)).encode() + b'\n'
                 c.write(b'%x\r\n%s\r\n' % (len(line), line))
@@ -100,7 +100,7 @@ def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skill
                 return
             if delay:
                 time.sleep(delay)   # its service time
-            c.answer(answer)
+            c.respond(response)
     s = world.scripted(script)
     s.streams = streams
     s.gate = gate
@@ -156,12 +156,12 @@ def test_the_queue_is_bounded(world):
         c.close()
 
 
-def test_a_worker_with_another_incarnation_is_a_new_worker(world):
+def test_a_worker_with_another_instance_is_a_new_worker(world):
     tree, lb = tree_lb(world)
     w = feeding(world, 'first', skills={'a.example': 50.0})
     tree.register(w.address)
     assert lb.get(host='a.example').body == b'hello'
-    assert lb.workers()[w.address]['incarnation'] == 'first'
+    assert lb.workers()[w.address]['instance'] == 'first'
     assert lb.json('/resumes.json')['applications']['default'][w.address].get('a.example')
 
 
@@ -183,7 +183,7 @@ def test_a_provider_whose_owner_ended_is_gone_and_its_stream_decides(world):
         assert lb.get(host='h%d' % i).body == b'hello'
 
 
-def test_providers_of_another_application_are_refused(world):
+def test_providers_of_another_application_are_rejected(world):
     tree, lb = tree_lb(world)
     w = feeding(world, 'w', application='wrong')
     good = feeding(world, 'g')
@@ -193,7 +193,7 @@ def test_providers_of_another_application_are_refused(world):
     assert lb.workers().get(w.address, {}).get('state') != 'ready'
 
 
-def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
+def test_live_settings_follow_the_tree_and_bad_ones_are_rejected(world):
     tree, lb = tree_lb(world, pool={'variance': 6}, worker_wait_timeout='100ms')
     setting = lambda name: lb.app()['settings'][name]
     assert setting('variance') == {'value': '6', 'origin': 'yaml'}
@@ -204,8 +204,8 @@ def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
     tree.set(variance='lots', retries=3, error_page='/etc/passwd', colour='blue')
     wait_until(lambda: setting('retries')['value'] == '3', 'the good one')
     assert setting('variance')['value'] == '2.5', 'keeps its last good value'
-    refused = {r['name']: r['why'] for r in lb.app()['refused']}
-    assert set(refused) >= {'variance', 'error_page'} and refused['variance']
+    rejected = {r['name']: r['why'] for r in lb.app()['rejected']}
+    assert set(rejected) >= {'variance', 'error_page'} and rejected['variance']
     assert setting('error_page')['value'] in ('', None)
     # settings not in the tree have the YAML value, or else the default
     tree.set()
@@ -229,12 +229,12 @@ def test_a_burst_of_changes_ends_with_the_last_one(world):
 
 def test_resumes_change_where_requests_go(world):
     tree, lb = tree_lb(world, pool={'policy': 'resume'})
-    slow, quick = feeding(world, 's', answer=b'slow', skills={'a': 1.0}), feeding(world, 'q', answer=b'quick', skills={'a': 99.0})
+    slow, quick = feeding(world, 's', response=b'slow', skills={'a': 1.0}), feeding(world, 'q', response=b'quick', skills={'a': 99.0})
     tree.register(slow.address)
     tree.register(quick.address)
     wait_until(lambda: [w['skills'] for w in lb.workers().values()] == [1, 1], 'both resumes')
     assert {lb.get(host='a').body for _ in range(10)} == {b'quick'}
-    line = json.dumps({'v': 1, 'incarnation': 'q', 'application': 'app', 'version': '1', 'fingerprint': '',
+    line = json.dumps({'v': 1, 'instance': 'q', 'application': 'app', 'version': '1', 'fingerprint': '',
                        'state': 'ready', 'generation': 1, 'skills': {'a': 0.1}}).encode() + b'\n'
     bad = b'{"v":1, nonsense\n'
     for data in (bad, line):
@@ -248,7 +248,7 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
     tree, lb = tree_lb(world)
 
     def unprocessed(c, head, body):
-        c.answer(b'full', '503 Service Unavailable', [('Resumelb-Unprocessed', '1')])
+        c.respond(b'full', '503 Service Unavailable', [('Resumelb-Unprocessed', '1')])
     full = feeding(world, 'f', skills={'a': 99.0})
     original = full.script
 
@@ -261,7 +261,7 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
             c.buffer[:0] = got[0] + b'\r\n\r\n'
             original(c)
     full.script = script
-    free = feeding(world, 'g', answer=b'free')
+    free = feeding(world, 'g', response=b'free')
     tree.register(full.address)
     tree.register(free.address)
     wait_until(lambda: len([w for w in lb.workers().values() if w['state'] == 'ready']) == 2, 'both workers')

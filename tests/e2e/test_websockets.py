@@ -10,7 +10,7 @@ import websockets.legacy.client        # which all releases have; their other in
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context, dial
 from support.http import Client, get
-from support.websocket_worker import PUSHED, REFUSED, WebSocketWorker
+from support.websocket_worker import PUSHED, REJECTED, WebSocketWorker
 from test_http2_behaviour import metric
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatusCode
 
@@ -153,7 +153,7 @@ async def send_all(ws, everything):
 
 
 @COMPRESSION
-def test_each_side_sends_without_an_answer(world, tls, compression):
+def test_each_side_sends_without_a_response(world, tls, compression):
     site = Site(world, tls, {'compression': compression})
 
     async def talk():
@@ -248,15 +248,15 @@ def test_subprotocols_are_negotiated_with_the_worker(world, tls):
     site.closed(len(offers))
 
 
-def test_a_refused_upgrade_is_passed_on_whole(world, tls):
+def test_a_rejected_upgrade_is_passed_on_whole(world, tls):
     site = Site(world, tls)
 
     async def talk():
-        for path, status in REFUSED.items():
-            with pytest.raises(InvalidStatusCode) as refused:
+        for path, status in REJECTED.items():
+            with pytest.raises(InvalidStatusCode) as rejected:
                 await site.connect(path, close_timeout=1)       # the time-out expires, as the connection stays open for more requests
-            assert refused.value.status_code == status
-            assert refused.value.headers['X-Reason'] == 'not here'
+            assert rejected.value.status_code == status
+            assert rejected.value.headers['X-Reason'] == 'not here'
         async with site.connect() as ws:            # the next one is accepted
             await ws.send('x')
             assert await ws.recv() == 'x'
@@ -266,6 +266,6 @@ def test_a_refused_upgrade_is_passed_on_whole(world, tls):
     with Client(None, sock=dial(site.address, 'test.example')) if tls else Client(site.address) as c:
         for _ in range(3):
             r = c.request(target='/403', headers=handshake)
-            assert (r.status, r.body) == (403, b'refused by the worker')
+            assert (r.status, r.body) == (403, b'rejected by the worker')
         assert c.request().body == b'ordinary'
     site.closed(1)

@@ -55,12 +55,12 @@ def test_an_nginx_sends_large_bodies_over_tls_to_slow_and_fast_clients(world, pk
 
 @pytest.mark.parametrize('version', VERSIONS)
 def test_the_next_connection_resumes_the_session_of_the_last(world, pki, version):
-    def answer(c, head, body):
-        c.answer(b'x', headers=[('Connection', 'close')])
+    def respond(c, head, body):
+        c.respond(b'x', headers=[('Connection', 'close')])
         c.sock.unwrap()
         c.sock.close()
     seen = []
-    w = tls_server(world, pki.worker, answer, version, seen)
+    w = tls_server(world, pki.worker, respond, version, seen)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, threads='1')
     for _ in range(6):
         assert lb.get('/').status == 200
@@ -70,7 +70,7 @@ def test_the_next_connection_resumes_the_session_of_the_last(world, pki, version
 
 
 @pytest.mark.parametrize('version', VERSIONS)
-def test_a_kept_connection_with_session_tickets_on_it_is_used_again(world, pki, version):
+def test_an_idle_connection_with_session_tickets_on_it_is_used_again(world, pki, version):
     seen = []
     w = tls_server(world, pki.worker, version=version, seen=seen)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, threads='1', unsafe_reuse_idle='60s')
@@ -82,17 +82,17 @@ def test_a_kept_connection_with_session_tickets_on_it_is_used_again(world, pki, 
     assert (stats(lb)['connections_reused'], stats(lb)['retries_fresh']) == (9, 0)
 
 
-def test_a_post_never_goes_out_on_a_kept_connection_that_its_worker_has_closed(world, pki):
+def test_a_post_never_goes_out_on_an_idle_connection_that_its_worker_has_closed(world, pki):
     over = threading.Semaphore(0)
 
-    def answer(c, head, body):
-        c.answer(b'ok')
+    def respond(c, head, body):
+        c.respond(b'ok')
         if head.startswith(b'GET'):
             c.sock = c.sock.unwrap()     # only close_notify in both directions: the TCP connection stays open
             over.release()
-            while c.sock.recv(1000):     # further data on it, plain or encrypted, is not answered
+            while c.sock.recv(1000):     # further data on it, plain or encrypted, gets no response
                 pass
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1', unsafe_reuse_idle='60s')
     for _ in range(5):
         assert lb.get('/').status == 200
@@ -102,17 +102,17 @@ def test_a_post_never_goes_out_on_a_kept_connection_that_its_worker_has_closed(w
     assert [h.split()[0] for h, _ in w.requests] == [b'GET', b'POST'] * 5
 
 
-def test_bytes_behind_a_response_are_no_answer_to_the_next_request(world, pki):
-    def answer(c, head, body):
+def test_bytes_behind_a_response_are_no_response_to_the_next_request(world, pki):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood' + b'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad')
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1')
     assert [lb.get('/').body for _ in range(5)] == [b'good'] * 5
 
 
 # ---- untrusted workers ----
 
-def refusal(world, address, want, **config):
+def rejection(world, address, want, **config):
     lb = balancer(world, address, **config)
     assert lb.get('/').status in (502, 503)
     wait_until(lambda: want in ' '.join(reasons(lb)), '%s in the log' % want)
@@ -120,36 +120,36 @@ def refusal(world, address, want, **config):
     return lb
 
 
-def test_a_certificate_of_another_authority_is_refused(world, pki, tmp_path):
+def test_a_certificate_of_another_authority_is_rejected(world, pki, tmp_path):
     other = Authority(tmp_path, 'other')
     w = tls_server(world, pki.worker)
-    refusal(world, w.address, 'certificate rejected: unable to get local issuer certificate',
+    rejection(world, w.address, 'certificate rejected: unable to get local issuer certificate',
             worker_tls={'ca': str(other.cert)})
     assert w.requests == []
 
 
 def test_without_a_ca_the_system_s_authorities_count(world, pki):
     w = tls_server(world, pki.worker)
-    refusal(world, w.address, 'certificate rejected', worker_tls={})
+    rejection(world, w.address, 'certificate rejected', worker_tls={})
     lb = world.resumelb({'workers': [w.address], 'worker_tls': {}}, name='trusting', env={'SSL_CERT_FILE': pki.ca})
     assert lb.get('/').body == b'scripted'
 
 
-def test_an_expired_certificate_is_refused(world, pki):
+def test_an_expired_certificate_is_rejected(world, pki):
     old = pki.authority.sign('old', ['IP:127.0.0.1'], days=0)
     check = ['openssl', 'x509', '-in', old.cert, '-noout', '-checkend', '0']
     wait_until(lambda: subprocess.run(check, timeout=LIMIT).returncode == 1, 'the certificate to expire')
     w = tls_server(world, old)
-    refusal(world, w.address, 'certificate rejected: certificate has expired', worker_tls={'ca': pki.ca})
+    rejection(world, w.address, 'certificate rejected: certificate has expired', worker_tls={'ca': pki.ca})
     assert w.requests == []
 
 
-def test_a_certificate_for_another_name_or_address_is_refused(world, pki):
+def test_a_certificate_for_another_name_or_address_is_rejected(world, pki):
     elsewhere = pki.authority.sign('elsewhere', ['DNS:elsewhere.example', 'IP:127.0.0.9'])
     w = tls_server(world, elsewhere)
-    lb = refusal(world, w.address, 'certificate rejected: IP address mismatch', worker_tls={'ca': pki.ca})
+    lb = rejection(world, w.address, 'certificate rejected: IP address mismatch', worker_tls={'ca': pki.ca})
     lb.kill()
-    lb = refusal(world, w.address, 'certificate rejected: hostname mismatch', worker_tls={'ca': pki.ca, 'server_name': NAME})
+    lb = rejection(world, w.address, 'certificate rejected: hostname mismatch', worker_tls={'ca': pki.ca, 'server_name': NAME})
     assert w.requests == []
     lb.reload({'worker_tls': {'ca': pki.ca, 'server_name': 'elsewhere.example'}})
     wait_until(lambda: lb.get('/').status == 200, 'the right name')
@@ -158,15 +158,15 @@ def test_a_certificate_for_another_name_or_address_is_refused(world, pki):
 def test_a_certificate_of_a_client_is_none_of_a_server(world, pki):
     client = pki.authority.sign('client', ['IP:127.0.0.1'], usage='clientAuth')
     w = tls_server(world, client)
-    refusal(world, w.address, 'certificate rejected', worker_tls={'ca': pki.ca})
+    rejection(world, w.address, 'certificate rejected', worker_tls={'ca': pki.ca})
 
 
-def test_a_self_signed_certificate_is_refused_unless_nothing_is_verified(world, tmp_path, pki):
+def test_a_self_signed_certificate_is_rejected_unless_nothing_is_verified(world, tmp_path, pki):
     alone = Pair(tmp_path, 'alone', ['alone.example'])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(alone.cert, alone.key)
     w = tls_server(world, None, context=context)
-    lb = refusal(world, w.address, 'certificate rejected: self-signed certificate', worker_tls={'ca': pki.ca})
+    lb = rejection(world, w.address, 'certificate rejected: self-signed certificate', worker_tls={'ca': pki.ca})
     lb.reload({'worker_tls': {'verify': False}})
     wait_until(lambda: lb.get('/').body == b'scripted', 'no verification')
 
@@ -178,7 +178,7 @@ def test_a_plain_worker_gets_nothing_in_the_clear(world, pki):
         got.append(c.sock.recv(65536))
         c.write(b'HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
     w = world.scripted(script)
-    lb = refusal(world, w.address, 'the peer does not speak TLS', worker_tls={'ca': pki.ca})
+    lb = rejection(world, w.address, 'the peer does not speak TLS', worker_tls={'ca': pki.ca})
     assert got and all(b'HTTP' not in g and g[0] == 22 for g in got)
     assert lb.workers()[w.address]['requests'] == 0
 
@@ -232,12 +232,12 @@ def test_a_worker_that_asks_for_our_certificate_gets_it_and_none_is_a_failure_wi
 # ---- ends ----
 
 def close_delimited(notify):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n' + b'x' * 5000)
         if notify:
             c.sock.unwrap()
         c.sock.close()
-    return answer
+    return respond
 
 
 @pytest.mark.parametrize('version', VERSIONS)
@@ -253,21 +253,21 @@ def test_a_response_to_the_close_is_whole_only_with_a_close_notify(world, pki, v
 
 @pytest.mark.parametrize('version', VERSIONS)
 def test_a_response_with_its_length_is_whole_without_a_close_notify(world, pki, version):
-    def answer(c, head, body):
-        c.answer(b'x' * 50000)
+    def respond(c, head, body):
+        c.respond(b'x' * 50000)
         c.sock.close()
-    w = tls_server(world, pki.worker, answer, version)
+    w = tls_server(world, pki.worker, respond, version)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca})
     for _ in range(10):
         assert lb.get('/').body == b'x' * 50000
 
 
 def test_a_response_cut_within_its_length_is_passed_on_as_cut_short(world, pki):
-    def answer(c, head, body):
+    def respond(c, head, body):
         c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n' + b'x' * 50000)
         c.sock.unwrap()
         c.sock.close()
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca})
     with pytest.raises((CutShort, ConnectionError)):
         lb.get('/')
@@ -328,7 +328,7 @@ def test_active_checks_speak_tls_too(world, pki):
 
 
 def test_one_worker_may_be_an_exception_in_both_directions(world, pki):
-    plain = world.scripted(serve(lambda c, h, b: c.answer(b'plain')))
+    plain = world.scripted(serve(lambda c, h, b: c.respond(b'plain')))
     secret = tls_server(world, pki.worker)
     lb = world.resumelb({'workers': [{'address': plain.address, 'tls': 'off'}, {'address': secret.address, 'server_name': NAME}],
                          'pool': {'policy': 'classless'}, 'worker_tls': {'ca': pki.ca}})
@@ -356,10 +356,10 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     bundle = tmp_path / 'bundle.pem'
     bundle.write_text(pki.authority.cert.read_text())
 
-    def answer(c, head, body):
-        c.answer(b'x', headers=[('Connection', 'close')])
+    def respond(c, head, body):
+        c.respond(b'x', headers=[('Connection', 'close')])
         c.sock.unwrap()
-    w = tls_server(world, pki.worker, answer)
+    w = tls_server(world, pki.worker, respond)
     lb = balancer(world, w.address, worker_tls={'ca': str(bundle)}, threads='1', eject_time='0s')
     assert [lb.get('/').status for _ in range(3)] == [200] * 3
     assert stats(lb)['worker_tls_resumed'] >= 1
@@ -367,7 +367,7 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     wait_until(lambda: 'worker-certificates-reloaded' in lb.process.output(), 'the files to be read')
     assert lb.get('/').status in (502, 503)
     bundle.write_text('no certificate')
-    wait_until(lambda: 'worker-certificates-reload-failed' in lb.process.output(), 'the file to be refused')
+    wait_until(lambda: 'worker-certificates-reload-failed' in lb.process.output(), 'the file to be rejected')
     bundle.write_text(pki.authority.cert.read_text())
     wait_until(lambda: lb.get('/').status == 200, 'the first authority again')
     assert theirs.cert.exists()
@@ -391,5 +391,5 @@ def test_unusable_files_are_errors_of_the_configuration(world, pki, tmp_path):
 
 def test_the_old_versions_of_tls_are_not_taken(world, pki):
     w = tls_server(world, pki.worker, version=ssl.TLSVersion.TLSv1_2)
-    refusal(world, w.address, 'protocol version', worker_tls={'ca': pki.ca, 'min_version': '1.3'})
+    rejection(world, w.address, 'protocol version', worker_tls={'ca': pki.ca, 'min_version': '1.3'})
     assert openssl('version').stdout.startswith(b'OpenSSL')

@@ -127,7 +127,7 @@ CASES = {**OTHERS, **PROXY, **HELLOS, **PREFACES}
 # At HTTP/1 listeners a complete head gets a response; an incomplete one when the client closes gets none.
 LINE, BARE, BLANK, VERSION = ('malformed request line', 'line that does not end in CRLF', 'blank line before the request',
                               'HTTP version not offered here')
-ANSWERS = {'SIP': (400, LINE), 'RTSP': (400, LINE), 'NULs, then a request': (400, LINE), 'many NULs': (431, 'header fields too large'),
+RESPONSES = {'SIP': (400, LINE), 'RTSP': (400, LINE), 'NULs, then a request': (400, LINE), 'many NULs': (431, 'header fields too large'),
            'line ends': (400, BLANK), 'PROXY 2': (400, BLANK), 'a byte order mark': (400, 'malformed method'), 'UTF-16': (400, BARE),
            'TLS 1.3': (400, BARE), 'TLS 1.2': (400, BARE), **{name: (505, VERSION) for name in PREFACES if name != 'half a preface'}}
 
@@ -141,21 +141,21 @@ def logged(front):
     """{reason: count} of the rejected requests in the access log."""
     found = {}
     for line in front.log.read_text().splitlines():
-        if 'outcome="refused"' in line:
+        if 'outcome="rejected"' in line:
             reason = re.search(r'reason="([^"]*)"', line)[1]
             found[reason] = found.get(reason, 0) + 1
     return found
 
 
-def counted(front, expected, family='client_refused_total'):
+def counted(front, expected, family='client_rejected_total'):
     """Waits for the expected counters, and checks that the access log has the same rejections."""
     wait_until(lambda: sum(front.counts(family).values()) >= sum(expected.values()), '%s of %s' % (expected, family))
     assert front.counts(family) == expected
-    if family == 'client_refused_total':
+    if family == 'client_rejected_total':
         wait_until(lambda: logged(front) == expected, 'the access log: %s' % logged(front))
         assert front.counts('tls_failures_total') == {}
     else:
-        assert logged(front) == front.counts('client_refused_total') == {}
+        assert logged(front) == front.counts('client_rejected_total') == {}
 
 
 def tally(reasons):
@@ -172,9 +172,9 @@ def test_where_http1_is_spoken(front, where):
         with HTTP1[where](front) as s:
             got = all_of(s, data)
         # The response may be lost if much data follows the invalid part.
-        assert status(got) == ANSWERS.get(name, (None,))[0] or (len(data) > 50_000 and got == b''), (name, got)
+        assert status(got) == RESPONSES.get(name, (None,))[0] or (len(data) > 50_000 and got == b''), (name, got)
         assert not got or b'\r\nConnection: close\r\n' in got or b'\r\nconnection: close\r\n' in got, got
-    counted(front, tally([reason for _, reason in ANSWERS.values()]))
+    counted(front, tally([reason for _, reason in RESPONSES.values()]))
     assert front.worker.requests == [] and front.serves()
 
 
@@ -184,7 +184,7 @@ def test_random_bytes_where_http1_is_spoken(front, where):
         with HTTP1[where](front) as s:
             got = all_of(s, data)
         assert got == b'' or status(got) in (400, 431, 505), (name, got)
-    wait_until(lambda: logged(front) == front.counts('client_refused_total'), 'the access log')
+    wait_until(lambda: logged(front) == front.counts('client_rejected_total'), 'the access log')
     assert front.worker.requests == [] and front.serves()
 
 
@@ -246,7 +246,7 @@ def test_no_preface_where_http2_was_negotiated(front):
     for name, data in random_ones().items():
         with front.secure('h2') as s:
             assert only_settings(all_of(s, data)) or PREFACE.startswith(data), name
-    wait_until(lambda: logged(front) == front.counts('client_refused_total'), 'the access log')
+    wait_until(lambda: logged(front) == front.counts('client_rejected_total'), 'the access log')
     assert front.worker.requests == [] and front.serves()
 
 
@@ -283,17 +283,17 @@ def test_administration_addresses_and_an_agent_take_it_too(world):
     front = Front(world)
     agent = TinyAgent(world)
     addresses = [front.lb.admin, agent.admin, agent.addresses[0]]
-    wait_until(lambda: answers(agent.addresses[0]), 'its process')
+    wait_until(lambda: responds(agent.addresses[0]), 'its process')
     for address in addresses:
         for name, data in {**CASES, **random_ones()}.items():
             with connect(address) as s:
                 got = all_of(s, data)
             assert got == b'' or status(got) in (400, 431, 505), (address, name, got)
-        assert front.lb.process.alive() and agent.process.alive() and answers(agent.addresses[0])
+        assert front.lb.process.alive() and agent.process.alive() and responds(agent.addresses[0])
     assert agent.json() and front.serves()
 
 
-def answers(address):
+def responds(address):
     try:
         return get(address).status == 200
     except OSError:

@@ -7,7 +7,7 @@ import time
 from agent_support import TinyAgent
 from support.base import free_port, freeze, wait_until
 from support.zookeeper import READ_ACL_UNSAFE, Tree, end_session
-from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
+from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, pause, tree_of, workers
 
 # A session may expire one tick after its time-out, and its client polls even less often.
 LONGER_THAN_A_SESSION = SHORT_SESSION_SECONDS * 2.2
@@ -241,7 +241,7 @@ def test_a_frozen_server_longer_than_every_session(world):
     load = Load([lb])
     place.server.freeze()
     wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
-    rest(LONGER_THAN_A_SESSION)
+    pause(LONGER_THAN_A_SESSION)
     load.go_on(20)
     assert knows(lb, addresses[:3])()
     place.server.thaw()
@@ -315,7 +315,7 @@ def test_without_any_server_it_starts_and_reports_it(world):
     lb = world.resumelb({'applications': {'app': {'tree': 'zookeeper://127.0.0.1:%d/app' % port, 'workers': [w]}},
                          'start_wait': '200ms'}, wait=False)
     wait_until(lb.listening, 'the load balancer')
-    wait_until(lambda: lb.get().status == 200, 'an answer')
+    wait_until(lambda: lb.get().status == 200, 'a response')
     assert not tree_of(lb)['connected']
     wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'the log of the unreachable server')
     assert lb.process.stop() == 0

@@ -6,7 +6,7 @@ import random
 import pytest
 from support.base import wait_until
 from support.zookeeper import Tree
-from zookeeper_support import SHORT_SESSION, Load, Place, in_force, knows, rest, setting, tree_of, workers
+from zookeeper_support import SHORT_SESSION, Load, Place, in_force, knows, pause, setting, tree_of, workers
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
@@ -82,7 +82,7 @@ class Chaos:
     def step(self):
         self.random.choice([self.somebody_joins, self.somebody_joins, self.somebody_leaves, self.setting, self.garbage,
                             self.a_server_goes_or_comes, self.connections, self.connections, self.own_nodes_vanish])()
-        rest(self.random.uniform(0, 0.2))
+        pause(self.random.uniform(0, 0.2))
 
     # ---- and the end of it ----
 
@@ -119,7 +119,7 @@ def test_after_any_chaos_the_tree_is_true(world, turn):
 
 @pytest.mark.soak
 def test_a_server_that_lost_all_its_data(world):
-    """Workers that answer are not removed because the tree is empty; all nodes are restored by registration."""
+    """Workers that respond are not removed because the tree is empty; all nodes are restored by registration."""
     place = Place(world)
     addresses = workers(world, 4)
     lb = place.balancer(settings_hold='300s')

@@ -78,7 +78,7 @@ def test_the_documented_ensemble_serves_and_survives_a_server(world):
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
     load.go_on(20)
     load.stop()
-    # commands of the monitoring are answered, others are not
+    # commands of the monitoring get a response, others are not
     alive = next(s for s in servers.servers if s.process.alive())
     assert 'zk_znode_count' in alive.figures()
     assert 'not in the whitelist' in alive.words('dump')

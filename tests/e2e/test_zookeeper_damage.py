@@ -12,7 +12,7 @@ from support.zookeeper import Proxy
 from zookeeper_support import Load, Place, in_force, knows, remembered, setting, tree_of, workers
 
 
-def reply(xid, body=b''):
+def respond(xid, body=b''):
     """A frame: length, xid, zxid, error, body."""
     return struct.pack('>iiqi', 16 + len(body), xid, 1, 0) + body
 
@@ -37,8 +37,8 @@ def cut_off(lb):
         return False
 
 
-@pytest.mark.parametrize('said', [reply(0x7ffffff0), reply(-3) * 20, struct.pack('>i', 3) + b'abc'],
-                         ids=['a reply without a request', 'replies of no kind', 'a frame without a whole head'])
+@pytest.mark.parametrize('said', [respond(0x7ffffff0), respond(-3) * 20, struct.pack('>i', 3) + b'abc'],
+                         ids=['a response without a request', 'responses of no kind', 'a frame without a whole head'])
 def test_after_a_violation_of_the_protocol_it_serves_from_the_last_known_state(world, zookeeper_server, said):
     place = Place(world, server=zookeeper_server)
     proxy = FalseProxy(place.server.port)
@@ -63,12 +63,12 @@ def test_after_a_violation_of_the_protocol_it_serves_from_the_last_known_state(w
         assert lb.process.popen.returncode == -signal.SIGABRT
         lb.start(wait=False)
         wait_until(lb.listening, 'the load balancer')
-    assert wait_until(lambda: lb.get(), 'an answer').status == 200
+    assert wait_until(lambda: lb.get(), 'a response').status == 200
     assert knows(lb, addresses)()
     assert setting(lb, 'variance')['value'] == '2.5'
     load = Load([lb])
     load.go_on(20)
-    # When a server answers again, the state of the tree is applied.
+    # When a server responds again, the state of the tree is applied.
     proxy.pass_on()
     place.tree.set('', variance=4)
     wait_until(in_force(lb, 'variance', '4'), 'the setting')

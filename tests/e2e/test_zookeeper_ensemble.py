@@ -6,7 +6,7 @@ import os
 import pytest
 from support.base import wait_until
 from support.zookeeper import Tree, end_session
-from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, setting, tree_of, workers
+from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, pause, setting, tree_of, workers
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 # Time without any server: some seconds longer than a session; longer in the soak run.
@@ -112,7 +112,7 @@ def test_no_get_fails_over_a_full_cycle_of_everything(world):
         server.kill()
     for lb in balancers:
         wait_until(lambda: not tree_of(lb)['connected'], 'the loss to be seen')
-    rest(WITHOUT_SECONDS)
+    pause(WITHOUT_SECONDS)
     load.go_on(100)
     for lb in balancers:
         assert knows(lb, addresses[:3])()

@@ -22,7 +22,7 @@ MOUNT = ('mount --bind "$1" /etc/hosts && mount --bind "$2" /etc/resolv.conf && 
 
 
 class NameServer:
-    """Answers queries for IPv4 addresses by ADDRESSES, a dict, and counts all queries. SILENT: it does not answer."""
+    """Responds to queries for IPv4 addresses by ADDRESSES, a dict, and counts all queries. SILENT: it does not respond."""
 
     def __init__(self, addresses):
         self.addresses, self.queries, self.silent = addresses, 0, False
@@ -54,9 +54,9 @@ class NameServer:
             address = self.addresses.get('.'.join(labels))
             found = address is not None and kind == 1
             head = query[:2] + struct.pack('>5H', 0x8180 if address else 0x8183, 1, found, 0, 0)
-            answer = b'\xc0\x0c' + struct.pack('>2HIH', 1, 1, 60, 4) + socket.inet_aton(address) if found else b''
+            response = b'\xc0\x0c' + struct.pack('>2HIH', 1, 1, 60, 4) + socket.inet_aton(address) if found else b''
             try:
-                self.socket.sendto(head + query[12:at + 5] + answer, client)
+                self.socket.sendto(head + query[12:at + 5] + response, client)
             except OSError:     # closed at the end of the test
                 return
 

@@ -69,7 +69,7 @@ def test_in_any_order(world, order):
     assert agent.served()
 
 
-def test_bad_urls_are_refused_at_the_line(world):
+def test_bad_urls_are_rejected_at_the_line(world):
     for url in ('zookeeper://', 'zookeeper:///app', 'zookeeper://host:0/app', 'zookeeper://h:99999/a',
                 'zookeeper://h:1,/a', 'zookeeper://h:1/../a', 'zookeeperr://h:1/a'):
         file = world.directory / 'bad.yaml'

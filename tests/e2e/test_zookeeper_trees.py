@@ -14,8 +14,8 @@ from zookeeper_support import Load, Place, in_force, knows, remembered, setting,
 CHANGES = int(os.environ.get('RLB_ZOOKEEPER_CHANGES', '1000'))
 
 
-def refused(lb):
-    return {r['name']: r['why'] for r in lb.app('app')['refused']}
+def rejected(lb):
+    return {r['name']: r['why'] for r in lb.app('app')['rejected']}
 
 
 def test_a_thousand_changes_in_a_row_end_in_the_last_one(world, zookeeper_server):
@@ -34,14 +34,14 @@ def test_a_thousand_changes_in_a_row_end_in_the_last_one(world, zookeeper_server
     load.stop()
 
 
-def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world, zookeeper_server):
+def test_bad_values_are_rejected_alone_and_good_ones_beside_them_hold(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     lb = place.balancer(pool={'variance': 6})
     place.tree.set('', variance=2.5, retries=7)
     wait_until(in_force(lb, 'variance', '2.5'), 'the settings')
     place.tree.set('', variance='lots', retries=3, connect_timeout='-1s', colour='blue')
     wait_until(in_force(lb, 'retries', '3'), 'the good one')
-    assert set(refused(lb)) >= {'variance', 'connect_timeout'}
+    assert set(rejected(lb)) >= {'variance', 'connect_timeout'}
     assert setting(lb, 'variance')['value'] == '2.5', 'the last good one'
     # without a value in the tree, that of the YAML file is effective
     place.tree.set('', retries=3)
@@ -57,15 +57,15 @@ def test_writing_the_tree_cannot_run_code(world, zookeeper_server):
     place.tree.set('', variance=3, classifier={'plugin': {'path': str(plugin)}}, error_page='/etc/passwd',
                    tree='directory:/', workers=['127.0.0.1:1'])
     wait_until(in_force(lb, 'variance', '3'), 'the good one')
-    assert set(refused(lb)) >= {'classifier', 'error_page', 'tree', 'workers'}
-    assert all(why for why in refused(lb).values())
+    assert set(rejected(lb)) >= {'classifier', 'error_page', 'tree', 'workers'}
+    assert all(why for why in rejected(lb).values())
     agent = TinyAgent(world, top={'tree': place.url('/site')})
     wait_until(lambda: place.tree.providers('/workers'), 'the slot')
     place.tree.set('/workers', history=7, command=['/bin/sh', '-c', 'touch %s/run' % world.directory], user='root',
                    root='/', environment={'LD_PRELOAD': str(plugin)})
     app = wait_until(lambda: (lambda a: a['settings']['history']['value'] == '7' and a)(
         agent.json()['applications']['app']), 'the good one')
-    assert {r['name'] for r in app['refused']} >= {'command', 'user', 'root', 'environment'}, app['refused']
+    assert {r['name'] for r in app['rejected']} >= {'command', 'user', 'root', 'environment'}, app['rejected']
     for name in ('command', 'user', 'root'):
         assert app['settings'][name]['origin'] != 'tree'
     assert not (world.directory / 'run').exists()
@@ -98,7 +98,7 @@ def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world, zookeeper_se
     load.stop()
 
 
-def test_providers_of_garbage_are_refused_alone(world, zookeeper_server):
+def test_providers_of_garbage_are_rejected_alone(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     good, odd = workers(world, 2)
     place.tree.register('/workers', good)
@@ -117,8 +117,8 @@ def test_providers_of_garbage_are_refused_alone(world, zookeeper_server):
     wait_until(lambda: {good, odd} <= set(lb.workers('app')), 'the good ones')
     load = Load([lb], rate=50)
     load.go_on(30)
-    wait_until(lambda: 'no-address' in tree_of(lb)['refused_providers'], 'the refusals')
-    shown = tree_of(lb)['refused_providers']
+    wait_until(lambda: 'no-address' in tree_of(lb)['rejected_providers'], 'the rejections')
+    shown = tree_of(lb)['rejected_providers']
     assert '127.0.0.1:99999' in shown and '127.0.0.9:104' in shown
     assert '127.0.0.9:104' not in lb.workers('app')
     assert not [n for n in lb.workers('app') if n.startswith('no-') or n.endswith(':99999')]
@@ -176,9 +176,9 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
     for address in [*own, *loopback]:
         place.tree.register('/workers', address.replace('/', '%2F'))
 
-    def refused_providers():
-        return {r['name']: r['why'] for r in tree_of(lb)['provider_refusals']}
-    wait_until(lambda: len(refused_providers()) == len(own + loopback), 'all of them to be rejected')
+    def rejected_providers():
+        return {r['name']: r['why'] for r in tree_of(lb)['provider_rejections']}
+    wait_until(lambda: len(rejected_providers()) == len(own + loopback), 'all of them to be rejected')
     assert lb.workers('app') == {} and lb.get('/status.json').status == 503
     lines = lb.process.wait_logged(' registration-rejected ')
     assert len(lines) <= len(own + loopback), lines
@@ -186,13 +186,13 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
     config = lb.config['applications']['app']
     lb.reload({'applications': {'app': {**config, 'provider_networks': ['loopback']}}})
     wait_until(knows(lb, [w, *('%s:%s' % (host, port) for host in ('127.0.0.1', '0.0.0.0', '[::1]'))]), 'the workers')
-    why = refused_providers()
+    why = rejected_providers()
     assert set(why) == {*own, 'unix:/run/private.sock'}
     assert all("one of this load balancer's listeners" in why[name] for name in own), why
     # Another SIGHUP reverts this.
     lb.reload({'applications': {'app': {**config, 'provider_networks': ['10.0.0.0/8']}}})
     wait_until(lambda: lb.workers('app') == {}, 'the worker to be gone')
-    assert len(refused_providers()) == len(own + loopback)
+    assert len(rejected_providers()) == len(own + loopback)
 
 
 def linked(world, zookeeper_server):
@@ -361,7 +361,7 @@ def test_the_last_known_workers_and_settings_serve_without_any_zookeeper(world):
     lb.kill()
     lb.start(wait=False)
     wait_until(lb.listening, 'the load balancer')
-    assert wait_until(lambda: lb.get(), 'an answer').status == 200
+    assert wait_until(lambda: lb.get(), 'a response').status == 200
     assert knows(lb, addresses)()
     assert setting(lb, 'variance')['value'] == '2.5'
     assert not tree_of(lb)['connected']

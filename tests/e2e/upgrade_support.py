@@ -47,7 +47,7 @@ class Successor:
 
 
 def pid_of(lb):
-    """The pid of the process that answers at the admin address, or None if no process answers."""
+    """The pid of the process that responds at the admin address, or None if no process responds."""
     try:
         return lb.json()['pid']
     except (OSError, AssertionError, ValueError, CutShort):
@@ -235,13 +235,13 @@ class Posts:
     def __init__(self):
         self.lock, self.names = threading.Lock(), []
 
-    def answer(self, c, head, body):
+    def respond(self, c, head, body):
         for line in head.split(b'\r\n') if isinstance(head, bytes) else []:
             name, _, value = line.partition(b':')
             if name.lower() == b'x-once':
                 with self.lock:
                     self.names.append(value.strip().decode())
-        c.answer(b'hello')
+        c.respond(b'hello')
 
 
 __all__ = ['Http2', 'Load', 'Loads', 'Posts', 'Successor', 'alive', 'follow', 'pid_of', 'http2_context', 'upgrade']

@@ -33,7 +33,7 @@ class TlsGunicorn(Gunicorn):
 
 
 class Nginx:
-    """An nginx that answers requests itself over TLS. `location`: the directives of its only location."""
+    """An nginx that responds to requests itself over TLS. `location`: the directives of its only location."""
 
     def __init__(self, world, signed, location='return 200 "nginx\\n";', server='', name='nginx'):
         self.port = free_port()
@@ -79,11 +79,11 @@ def tls_script(context, script, seen=None):
     return run
 
 
-def tls_server(world, signed, answer=None, version=None, seen=None, context=None):
+def tls_server(world, signed, response=None, version=None, seen=None, context=None):
     def named(c, head, body):
-        c.answer(b'scripted')
+        c.respond(b'scripted')
     context = context or signed.server_context(version)
-    return world.scripted(tls_script(context, serve(answer or named), seen))
+    return world.scripted(tls_script(context, serve(response or named), seen))
 
 
 def balancer(world, *workers, **config):

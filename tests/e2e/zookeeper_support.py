@@ -83,7 +83,7 @@ def tree_of(lb):
 
 
 def setting(lb, name):
-    """A setting as {'value': ..., 'origin': ...}, with 'refused' if a value was rejected."""
+    """A setting as {'value': ..., 'origin': ...}, with 'rejected' if a value was rejected."""
     return lb.app('app')['settings'][name]
 
 
@@ -163,6 +163,6 @@ class Load:
         return self.done
 
 
-def rest(seconds):
+def pause(seconds):
     """Waits for a fixed time, in tests in which the passing of time is the condition."""
     time.sleep(seconds)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whatever JSON a server gives for its pages: every word of resumelbctl that shows one prints lines
- * that no terminal takes for anything else, or refuses it; and what a monitor reads is one line.
+ * that no terminal takes for anything else, or rejects it; and what a monitor reads is one line.
  */
 #include "ctl/inspect/inspect.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A configuration is either refused with a reason or a tree within its bounds, each node with a
+ * A configuration is either rejected with a reason or a tree within its bounds, each node with a
  * place.
  */
 #include "common/config/config.h"
@@ -26,7 +26,7 @@ static size_t check_node(const struct config_node *n, size_t depth)
         if (n->kind != CONFIG_MAP)
             continue;
         nodes += check_node(n->keys[i], depth + 1);
-        /* Duplicates are refused, so that this one is the one. */
+        /* Duplicates are rejected, so that this one is the one. */
         ASSERT(config_get(n, n->keys[i]->text.p) == n->items[i]);
     }
     return nodes;

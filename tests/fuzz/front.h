@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The whole front in one process: a real server on a loop, and a client on a real connection that
- * sends the input. What it answers is the handler's choice, by the length of the path. Bits of the
+ * sends the input. What it responds is the handler's choice, by the length of the path. Bits of the
  * input's first byte: 0 the client reads nothing, 1 it half-closes, 2 it resets at the end,
  * 3 its bytes come in pieces, each after a turn of the loop, 4 no body of HTTP/1 is put into a
  * file; 5 by TLS, 7 FRONT_REQUESTS requests come before: over HTTP/2 as many streams as are
@@ -51,13 +51,13 @@ struct front {
     socklen_t addr_len[4];
     SSL_CTX *ssl_client;
     SSL *ssl;         /* of the present connection; NULL: it has none */
-    struct list late; /* calls that are answered one a turn */
-    unsigned answers;
+    struct list late; /* calls that get a response one a turn */
+    unsigned responses;
     size_t sip; /* what the present client reads at a time; 0: all there is */
 };
 
 struct front_call {
-    struct http_reply reply;
+    struct http_response response;
     struct list late_node; /* in front.late, or alone */
     char body[70000];
 };
@@ -71,7 +71,7 @@ static inline void front_on_gone(void *context, bool done)
     free(call);
 }
 
-static const struct http_reply_events front_events = {.gone = front_on_gone};
+static const struct http_response_events front_events = {.gone = front_on_gone};
 
 static inline void front_on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
@@ -85,23 +85,23 @@ static inline void front_on_request(void *context, struct http_request *req, str
         ASSERT((unsigned char)req->target.p[i] > ' ');
     for (size_t i = 0; i < req->fields.n; ++i)
         ASSERT(memchr(req->fields.at[i].value.p, '\n', req->fields.at[i].value.len) == NULL);
-    ++f->answers;
+    ++f->responses;
     memset(call->body, 'x', sizeof(call->body));
     list_init(&call->late_node);
-    http_reply_init(&call->reply, req, conn, &front_events, call);
+    http_response_init(&call->response, req, conn, &front_events, call);
     if (len % 8 == 7)
         list_push_back(&f->late, &call->late_node);
     if (len % 4 == 3)
-        return; /* answered in a later turn, or never: it ends with the connection */
+        return; /* responded in a later turn, or never: it ends with the connection */
     if (len % 4 == 2) {
         req->res.status = 200;
-        http_reply_start(&call->reply, 10);
-        http_reply_abort(&call->reply);
+        http_response_start(&call->response, 10);
+        http_response_abort(&call->response);
         return;
     }
     size_t bytes = len % 4 != 1 ? sizeof(call->body) : len % 8 == 1 ? 0 : 5;
 
-    http_reply_simple(&call->reply, 200, "text/plain", (struct slice){call->body, bytes});
+    http_response_simple(&call->response, 200, "text/plain", (struct slice){call->body, bytes});
 }
 
 static inline void front_listen(struct front *f, int which, const struct http_listen_options *o)
@@ -178,8 +178,8 @@ static inline void front_handshake(struct front *f, int client)
     ASSERT(SSL_is_init_finished(f->ssl));
 }
 
-/* Such an answer begins outside of any event of its connection, which may be closing. */
-static inline void front_answer_late(struct front *f)
+/* Such a response begins outside of any event of its connection, which may be closing. */
+static inline void front_response_late(struct front *f)
 {
     struct list *first = list_pop_front(&f->late);
 
@@ -187,8 +187,8 @@ static inline void front_answer_late(struct front *f)
         return;
     struct front_call *call = list_entry(first, struct front_call, late_node);
 
-    http_reply_simple(&call->reply, 200, "text/plain",
-                      (struct slice){call->body, sizeof(call->body)});
+    http_response_simple(&call->response, 200, "text/plain",
+                         (struct slice){call->body, sizeof(call->body)});
 }
 
 static inline void front_turn(struct front *f, int client, unsigned mode)
@@ -196,7 +196,7 @@ static inline void front_turn(struct front *f, int client, unsigned mode)
     char buffer[16384];
 
     loop_turn(f->loop, 0);
-    front_answer_late(f);
+    front_response_late(f);
     if (f->sip != 0) {
         if ((mode & FRONT_SILENT) == 0)
             front_recv(f, client, buffer, f->sip);
@@ -288,7 +288,7 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
     ERR_clear_error();
     for (int i = 0; i < 1000 && http_server_connections(f->server) != 0; ++i) {
         loop_turn(f->loop, i < 20 ? 0 : 1);
-        front_answer_late(f);
+        front_response_late(f);
         if (i == 20)
             http_server_cut(f->server);
     }

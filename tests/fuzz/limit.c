@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TEMPLATE \n PATTERN \n HOST \n TARGET: a limit of the first two, where they are taken, asked
- * about a request of the others. What is refused names its row; what is taken says the same of the
+ * about a request of the others. What is rejected names its row; what is taken says the same of the
  * same request twice, and gives a key that can be shown and is bounded; that of a whole URL changes
  * when the URL does.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is taken is printed so that it is taken again, as the same value, in characters that can be
- * shown; what is refused has a place within the text.
+ * shown; what is rejected has a place within the text.
  */
 #include "common/base/literal.h"
 #include "tests/fuzz/fuzz.h"

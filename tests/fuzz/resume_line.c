@@ -24,7 +24,7 @@ static void check_row(const struct resume_row *row)
 static void check_same(const struct resume_line *a, const struct resume_line *b)
 {
     ASSERT(a->end == b->end);
-    ASSERT(strcmp(a->incarnation, b->incarnation) == 0);
+    ASSERT(strcmp(a->instance, b->instance) == 0);
     ASSERT(strcmp(a->application, b->application) == 0);
     ASSERT(strcmp(a->version, b->version) == 0);
     ASSERT(strcmp(a->fingerprint, b->fingerprint) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where slots listen: refused with a reason, or room for as many as were asked for, each at an
+ * Where slots listen: rejected with a reason, or room for as many as were asked for, each at an
  * address of its own.
  */
 #include "worker-agent/config/settings.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is taken is printed so that it is taken again, as the same tree, and printed the same; what
- * is refused has a reason with a place.
+ * is rejected has a reason with a place.
  */
 #include "ctl/tree/tree_text.h"
 #include "tests/fuzz/fuzz.h"

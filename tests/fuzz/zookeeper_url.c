@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The address of a tree in ZooKeeper: refused with a reason, or hosts that the client library
+ * The address of a tree in ZooKeeper: rejected with a reason, or hosts that the client library
  * cannot take otherwise than we do, and a path without doubled slashes; and both say the same
  * again.
  */

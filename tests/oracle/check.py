@@ -111,7 +111,7 @@ def replay(program, path, more):
         number = 1
         try:
             if ask(header) != {"ok": True}:
-                raise Difference("the header is refused")
+                raise Difference("the header is rejected")
             for number, row in enumerate(rows[1:], 2):
                 check_answer(row, ask(inputs_of(row)))
             process.stdin.close()

@@ -14,7 +14,7 @@ def wsgi(environ, start_response):
     start_response('200 OK', [('Content-Type', 'text/plain'), ('X-Pid', str(os.getpid()))])
     return [b'hello ' + environ['HTTP_HOST'].encode()]
 '''
-# Asks until /run/stop is there; then says how many answers it had, and what was wrong.
+# Asks until /run/stop is there; then says how many responds to it had, and what was wrong.
 CLIENT = '''
 import http.client, json, os
 asked, wrong = 0, []
@@ -54,7 +54,7 @@ def main_pid(machine, unit):
     return machine.run('systemctl show -P MainPID %s' % unit).strip()
 
 
-def answer(machine, host='a.example'):
+def respond(machine, host='a.example'):
     return machine.run('curl -sf -H "Host: %s" http://127.0.0.1:8080/' % host)
 
 

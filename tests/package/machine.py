@@ -15,7 +15,7 @@ PATIENCE = 180 * float(os.environ.get('RLB_PATIENCE', '1'))
 
 NAMESPACES = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
 
-# What a container may have been refused: $1 an empty directory.
+# What a container may have been rejected: $1 an empty directory.
 ASK = r'''
 set -eu
 mount -t tmpfs -o mode=755 tmpfs "$1"

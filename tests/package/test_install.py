@@ -4,7 +4,7 @@ import pathlib
 import re
 import shlex
 
-from installed import (answer, begin_load, end_load, files_of_ours, main_pid, start_worker, take_over, wait_for_replacement,
+from installed import (respond, begin_load, end_load, files_of_ours, main_pid, start_worker, take_over, wait_for_replacement,
                        wait_running)
 from machine import ROOT
 
@@ -61,7 +61,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     wait_running(machine, 'resumelb')
     machine.wait('curl -sf http://127.0.0.1:8081/healthz')
     machine.run(page.take('Debian packages', 2))
-    assert answer(machine) == 'hello a.example'
+    assert respond(machine) == 'hello a.example'
     pid = main_pid(machine, 'resumelb')
     assert machine.run('ps -o user= -p %s' % pid).strip() == 'resumelb'
     assert machine.run('stat -c "%U:%G %a" /var/lib/resumelb /var/log/resumelb /run/resumelb /run/resumelb/tree').split('\n')[:4] == [
@@ -72,7 +72,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     # Its log is rotated: what comes after is in a new file.
     machine.run('logrotate --force /etc/logrotate.d/resumelb')
     machine.wait('test -e /var/log/resumelb/access.log')
-    answer(machine, 'after.example')
+    respond(machine, 'after.example')
     machine.wait('grep -q after.example /var/log/resumelb/access.log')
     assert 'after.example' not in machine.read('/var/log/resumelb/access.log.1')
 

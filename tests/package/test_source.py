@@ -2,7 +2,7 @@
 """docs/install.md, from source: installed on a machine with a systemd, upgraded under load and removed."""
 import re
 
-from installed import answer, begin_load, end_load, files_of_ours, start_worker, take_over, wait_running
+from installed import respond, begin_load, end_load, files_of_ours, start_worker, take_over, wait_running
 
 
 def test_from_source_it_is_installed_upgraded_under_load_and_removed(machine, page):
@@ -11,7 +11,7 @@ def test_from_source_it_is_installed_upgraded_under_load_and_removed(machine, pa
     machine.run(page.take('From source', 0))
     machine.run(page.take('From source', 1))
     wait_running(machine, 'resumelb')
-    assert answer(machine) == 'hello a.example'
+    assert respond(machine) == 'hello a.example'
     machine.run('man --where resumelb.yaml')
     assert machine.run('stat -c "%G %a" /usr/local/etc/resumelb/*.yaml').split('\n')[:3] == ['root 640', 'resumelb-poolcounter 640', 'resumelb 640']
     machine.run("sed -i 's/classifier: host/&  # of mine/' /usr/local/etc/resumelb/resumelb.yaml")

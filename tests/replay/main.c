@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a header and operations, one JSON object a line; answers each with one line, at once.
+ * Reads a header and operations, one JSON object a line; responds to each with one line, at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static const struct kind *const kinds[] = {&kind_pool, &kind_single_version, &kind_classless,
                                            &kind_worker_resume};
 
-static void answer(json_t *object)
+static void response(json_t *object)
 {
     /* 17 digits bring every double back as it was. */
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
@@ -64,7 +64,7 @@ int main(void)
         json_t *line = json_loadb(text, (size_t)len, JSON_DECODE_INT_AS_REAL, NULL);
         json_t *result = handle(&subject, line, &why);
 
-        answer(result != NULL ? result : json_pack("{s:s}", "error", why));
+        response(result != NULL ? result : json_pack("{s:s}", "error", why));
         json_decref(line);
     }
     if (subject != NULL)

@@ -19,7 +19,7 @@ struct kind {
     /* NULL, and *WHY set, when the header cannot be used. */
     struct subject *(*create)(const struct kind *k, const json_t *header, const char **why);
     void (*destroy)(struct subject *s);
-    /* The answer, a new reference; NULL, and *WHY set, when the operation cannot be done. */
+    /* The response, a new reference; NULL, and *WHY set, when the operation cannot be done. */
     json_t *(*step)(struct subject *s, const char *op, const json_t *line, const char **why);
 };
 

@@ -99,15 +99,16 @@ static json_t *step_request(struct metered_worker *w, const json_t *line, const 
     bool due = meter_add(w->meter, slice_of(name), elapsed_s, false);
     const double *score = meter_score(w->meter, slice_of(name));
     /* It may be gone at once, when the maximal age is that short. */
-    json_t *answer = json_pack("{s:o,s:o}", "generation", count_to_json(meter_generation(w->meter)),
-                               "score", score != NULL ? json_real(*score) : json_null());
+    json_t *response =
+        json_pack("{s:o,s:o}", "generation", count_to_json(meter_generation(w->meter)), "score",
+                  score != NULL ? json_real(*score) : json_null());
     if (due) {
         resume_fini(&w->file);
         meter_resume(w->meter, SIZE_MAX, &w->file);
         published = resume_to_json(&w->file);
     }
-    json_object_set_new(answer, "published", published != NULL ? published : json_null());
-    return answer;
+    json_object_set_new(response, "published", published != NULL ? published : json_null());
+    return response;
 }
 
 static json_t *step_settings(struct metered_worker *w, const json_t *line, const char **why)

@@ -114,7 +114,7 @@ static struct hand *add_hand(struct driven_pool *d, const char *name)
     return h;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static json_t *mean_of_pool(const struct pool_view *v)
 {
@@ -129,22 +129,24 @@ static json_t *version_or_null(const struct pool_view *v)
 }
 
 /* The numbers after a get or put of H. They leave out a worker that is gone for good. */
-static void add_numbers(const struct driven_pool *d, const struct hand *h, json_t *answer)
+static void add_numbers(const struct driven_pool *d, const struct hand *h, json_t *response)
 {
     const char *name = worker_name(h->worker);
     struct pool_view v;
 
     pool_view(d->pool, false, &v);
-    json_object_set_new(answer, "pool_backlog", count_to_json(v.backlog));
-    json_object_set_new(answer, "pool_mean_backlog", mean_of_pool(&v));
+    json_object_set_new(response, "pool_backlog", count_to_json(v.backlog));
+    json_object_set_new(response, "pool_mean_backlog", mean_of_pool(&v));
     for (size_t i = 0; i < v.n + v.ndetached; ++i) {
         const struct worker_view *w = &v.workers[i];
 
         if (w->worker != h->worker)
             continue;
-        json_object_set_new(answer, "backlog", json_pack("{s:o}", name, count_to_json(w->backlog)));
+        json_object_set_new(response, "backlog",
+                            json_pack("{s:o}", name, count_to_json(w->backlog)));
         if (!is_classless(d))
-            json_object_set_new(answer, "mean_backlog", json_pack("{s:f}", name, w->mean_backlog));
+            json_object_set_new(response, "mean_backlog",
+                                json_pack("{s:f}", name, w->mean_backlog));
     }
     pool_view_fini(&v);
 }
@@ -181,23 +183,24 @@ static json_t *stood_aside(const struct pool_view *before, const struct pool_vie
     return names;
 }
 
-static json_t *answer_membership(const struct driven_pool *d, const struct pool_view *before)
+static json_t *response_membership(const struct driven_pool *d, const struct pool_view *before)
 {
     struct pool_view after;
 
     pool_view(d->pool, false, &after);
-    json_t *answer = json_pack("{s:o}", "nworkers", count_to_json(after.nactive));
+    json_t *response = json_pack("{s:o}", "nworkers", count_to_json(after.nactive));
     if (d->settings.single_version) {
-        json_object_set_new(answer, "active_version", version_or_null(&after));
+        json_object_set_new(response, "active_version", version_or_null(&after));
         if (before->active_version != NULL && after.active_version != NULL &&
             strcmp(before->active_version, after.active_version) != 0) {
             /* Each went to the front, so the line has them last to first. */
-            json_object_set_new(answer, "activated", names_of(after.workers, after.nactive, true));
-            json_object_set_new(answer, "deactivated", stood_aside(before, &after));
+            json_object_set_new(response, "activated",
+                                names_of(after.workers, after.nactive, true));
+            json_object_set_new(response, "deactivated", stood_aside(before, &after));
         }
     }
     pool_view_fini(&after);
-    return answer;
+    return response;
 }
 
 /* ---- operations ---- */
@@ -221,10 +224,10 @@ static json_t *step_resume(struct driven_pool *d, const json_t *line, const char
         h = add_hand(d, name);
     pool_view(d->pool, false, &before);
     pool_new_resume(d->pool, h->worker, &r, version, "", NULL);
-    json_t *answer = answer_membership(d, &before);
+    json_t *response = response_membership(d, &before);
     pool_view_fini(&before);
     resume_fini(&r);
-    return answer;
+    return response;
 }
 
 static struct hand *present_hand(const struct driven_pool *d, const json_t *line, const char **why)
@@ -251,9 +254,9 @@ static json_t *step_remove(struct driven_pool *d, const json_t *line, const char
     pool_view(d->pool, false, &before);
     pool_remove(d->pool, h->worker, NULL);
     h->removed = true;
-    json_t *answer = answer_membership(d, &before);
+    json_t *response = response_membership(d, &before);
     pool_view_fini(&before);
-    return answer;
+    return response;
 }
 
 static const char *via(const struct driven_pool *d, const struct pool_pick *pick)
@@ -279,14 +282,15 @@ static json_t *step_get(struct driven_pool *d, const json_t *line, const char **
     struct hand *h = find_hand(d, worker_name(pick->worker));
     ASSERT(h != NULL);
     list_push_back(&h->handed, &handed->node);
-    json_t *answer = json_pack("{s:s,s:s}", "pick", worker_name(pick->worker), "via", via(d, pick));
+    json_t *response =
+        json_pack("{s:s,s:s}", "pick", worker_name(pick->worker), "via", via(d, pick));
     if (!is_classless(d)) {
-        json_object_set_new(answer, "max_backlog", json_real(pick->max_backlog));
-        json_object_set_new(answer, "min_backlog", json_real(pick->min_backlog));
-        json_object_set_new(answer, "skipped", count_to_json(pick->skipped));
+        json_object_set_new(response, "max_backlog", json_real(pick->max_backlog));
+        json_object_set_new(response, "min_backlog", json_real(pick->min_backlog));
+        json_object_set_new(response, "skipped", count_to_json(pick->skipped));
     }
-    add_numbers(d, h, answer);
-    return answer;
+    add_numbers(d, h, response);
+    return response;
 }
 
 static json_t *step_put(struct driven_pool *d, const json_t *line, const char **why)
@@ -300,9 +304,9 @@ static json_t *step_put(struct driven_pool *d, const json_t *line, const char **
         return NULL;
     }
     put_oldest(d, h);
-    json_t *answer = json_pack("{s:b}", "detached", h->removed);
-    add_numbers(d, h, answer);
-    return answer;
+    json_t *response = json_pack("{s:b}", "detached", h->removed);
+    add_numbers(d, h, response);
+    return response;
 }
 
 static json_t *effective(const struct pool_settings *s)
@@ -373,16 +377,16 @@ static json_t *classes(const struct pool_view *v)
     return object;
 }
 
-static void add_means(const struct pool *p, const struct pool_view *v, json_t *answer)
+static void add_means(const struct pool *p, const struct pool_view *v, json_t *response)
 {
     json_t *decay = p->decay != 0 ? json_real(p->decay) : json_null();
 
-    json_object_set_new(answer, "pool_weighted_sum", json_real(p->mean.sum));
-    json_object_set_new(answer, "pool_weight", json_real(p->mean.weight));
-    json_object_set_new(answer, "pool_decay", decay);
-    json_object_set_new(answer, "worker_decay", json_real(p->worker_decay));
-    json_object_set_new(answer, "effective", effective(&v->settings));
-    json_object_set_new(answer, "classes", classes(v));
+    json_object_set_new(response, "pool_weighted_sum", json_real(p->mean.sum));
+    json_object_set_new(response, "pool_weight", json_real(p->mean.weight));
+    json_object_set_new(response, "pool_decay", decay);
+    json_object_set_new(response, "worker_decay", json_real(p->worker_decay));
+    json_object_set_new(response, "effective", effective(&v->settings));
+    json_object_set_new(response, "classes", classes(v));
 }
 
 static json_t *step_state(const struct driven_pool *d)
@@ -391,19 +395,19 @@ static json_t *step_state(const struct driven_pool *d)
 
     pool_check(d->pool);
     pool_view(d->pool, !is_classless(d), &v);
-    json_t *answer =
+    json_t *response =
         json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "nworkers", count_to_json(v.nactive), "pool_backlog",
                   count_to_json(v.backlog), "pool_mean_backlog", mean_of_pool(&v), "line",
                   names_of(v.workers, v.nactive, false), "workers", group(d, v.workers, v.nactive),
                   "detached", group(d, v.workers + v.n, v.ndetached));
     if (!is_classless(d))
-        add_means(d->pool, &v, answer);
+        add_means(d->pool, &v, response);
     if (d->settings.single_version) {
-        json_object_set_new(answer, "active_version", version_or_null(&v));
-        json_object_set_new(answer, "inactive", inactive(d, &v));
+        json_object_set_new(response, "active_version", version_or_null(&v));
+        json_object_set_new(response, "inactive", inactive(d, &v));
     }
     pool_view_fini(&v);
-    return answer;
+    return response;
 }
 
 static json_t *step(struct subject *s, const char *op, const json_t *line, const char **why)

@@ -120,14 +120,14 @@ static void step_worker_is_followed(struct walk *w)
         pool_hand_over(w->pool, from, to);
 }
 
-static void step_worker_refuses(struct walk *w)
+static void step_worker_rejects(struct walk *w)
 {
     struct worker *worker = w->workers[below(w, WORKERS)];
 
     if (worker != NULL && below(w, 3) != 0)
         worker_declined(worker, w->picks);
     else if (worker != NULL)
-        worker_answered(worker);
+        worker_responded(worker);
 }
 
 static void step_worker_activated(struct walk *w)
@@ -248,7 +248,7 @@ static void take_step(struct walk *w)
     else if (kind < 25)
         step_worker_activated(w);
     else if (kind < 26)
-        step_worker_refuses(w);
+        step_worker_rejects(w);
     else if (kind < 27)
         step_settings(w);
     else if (kind < 28)

@@ -150,7 +150,7 @@ static void finish(struct sim *s, int worker)
     struct sim_worker *w = &s->workers[worker];
     char name[16];
 
-    /* As an agent counts: with the one that is answered. */
+    /* As an agent counts: with the one that gets a response. */
     uint64_t total = w->queue.n;
     struct job *j = pop(&w->queue);
     j->total = total;

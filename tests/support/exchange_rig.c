@@ -184,7 +184,7 @@ static void run_step(struct rig_conn *c, const char *step)
         ASSERT(end[0] == '\0');
 }
 
-static void answer_feed(struct rig_conn *c)
+static void respond_feed(struct rig_conn *c)
 {
     c->feed = true;
     text_clear(&c->peer.in);
@@ -225,7 +225,7 @@ static void take_calls(struct exchange_rig *r, struct rig_conn *c)
         struct rig_call *call = &r->calls[r->ncalls];
 
         if (slice_starts(bytes, SLICE_LIT("GET /.well-known/resumelb/resume "))) {
-            answer_feed(c);
+            respond_feed(c);
             return;
         }
         ASSERT(r->ncalls < RIG_CALLS_MAX);
@@ -327,13 +327,13 @@ static struct rig_conn *conn_of(struct exchange_rig *r, unsigned i)
     return container_of(r->calls[i].peer, struct rig_conn, peer);
 }
 
-void rig_reply(struct exchange_rig *r, unsigned i, const char *step)
+void rig_respond(struct exchange_rig *r, unsigned i, const char *step)
 {
     run_step(conn_of(r, i), step);
     rig_settle(r);
 }
 
-void rig_reply_bytes(struct exchange_rig *r, unsigned i, struct slice bytes)
+void rig_respond_bytes(struct exchange_rig *r, unsigned i, struct slice bytes)
 {
     scripted_send(&conn_of(r, i)->peer, bytes);
     rig_settle(r);
@@ -733,7 +733,7 @@ static void make_front(struct exchange_rig *r)
     struct http_listen_options o = {
         .ssl = c->tls != NULL ? tls_listener_context(c->tls) : NULL,
         .proxy_from = c->proxied ? &c->proxy_from : NULL,
-        .answers_plain = true,
+        .responds_plain = true,
     };
 
     r->home.front = front_create(&r->home, &limits);

@@ -12,19 +12,19 @@
  *     rig_worker_got(r, 0, "w0", "GET /a HTTP/1.1\r\nHost: h\r\n");
  *     rig_worker_got(r, 1, "w1", "GET /a HTTP/1.1\r\nHost: h\r\n");
  *     rig_client_got(r, RIG_GOT_OK);               // every byte that the client has received
- *     rig_row(r, "outcome=answered status=200 tries=2 worker=w1");
+ *     rig_row(r, "outcome=responded status=200 tries=2 worker=w1");
  *     rig_end(r);
  *
  * WORKERS are named w0, w1, ... in the order of the configuration; round_robin, unless the settings
  * have a `pool`. Each request that has arrived completely at a worker is a *call*, numbered from 0
  * in the order of arrival, whichever worker it is. Call I does step I of the plan; without one it
- * waits for rig_reply(). A step is what the worker sends, and at its end optionally
+ * waits for rig_respond(). A step is what the worker sends, and at its end optionally
  *     $close   closes the connection        $reset   resets it
  *     $end     closes the sending side      $deaf    reads nothing more
  * so "$close" alone is a worker that closes without a response, "" one that stalls.
  *
- * AGENTS: workers that are listed with `resume: stream`. The rig answers the request for the stream
- * with a resume (ready, without skills); it is not a call.
+ * AGENTS: workers that are listed with `resume: stream`. The rig responds to the request for the
+ * stream with a resume (ready, without skills); it is not a call.
  *
  * CLIENTS are numbered from 0; client 0 is connected at the start, others by rig_client(). What
  * they send and receive is bytes, decrypted.
@@ -91,9 +91,9 @@ void rig_refuse(struct exchange_rig *r, unsigned w, bool refuses);
 /* Connections to worker W are neither accepted nor refused. */
 void rig_hang(struct exchange_rig *r, unsigned w);
 /* Call I, which is there, does STEP. */
-void rig_reply(struct exchange_rig *r, unsigned i, const char *step);
+void rig_respond(struct exchange_rig *r, unsigned i, const char *step);
 /* The same with bytes. */
-void rig_reply_bytes(struct exchange_rig *r, unsigned i, struct slice bytes);
+void rig_respond_bytes(struct exchange_rig *r, unsigned i, struct slice bytes);
 unsigned rig_calls(const struct exchange_rig *r);
 const struct rig_call *rig_call(const struct exchange_rig *r, unsigned i);
 /* Of worker W: connections accepted so far, and those that neither side has closed. */
@@ -104,8 +104,8 @@ unsigned rig_open(const struct exchange_rig *r, unsigned w);
 void rig_expect_tunnel(struct exchange_rig *r, unsigned i, const char *bytes, const char *file,
                        int line);
 /* A line of a resume stream (docs/reference/protocols.md). */
-#define RIG_RESUME(incarnation, state)                                                             \
-    "{\"v\": 1, \"incarnation\": \"" incarnation "\", \"application\": \"a\", \"version\": \"\", " \
+#define RIG_RESUME(instance, state)                                                                \
+    "{\"v\": 1, \"instance\": \"" instance "\", \"application\": \"a\", \"version\": \"\", "       \
     "\"fingerprint\": \"\", \"state\": \"" state                                                   \
     "\", \"generation\": 0, \"concurrency\": 4, \"skills\": {}}"
 /* Agent W sends LINE on its resume stream. */
@@ -162,7 +162,7 @@ uint64_t rig_pass_to_row(struct exchange_rig *r);
 
 /* ---- the access log, and figures ---- */
 
-/* The next row has these values: "outcome=answered status=200 ...", names of access_field.def. */
+/* The next row has these values: "outcome=responded status=200 ...", names of access_field.def. */
 #define rig_row(r, fields) rig_expect_row(r, fields, __FILE__, __LINE__)
 void rig_expect_row(struct exchange_rig *r, const char *fields, const char *file, int line);
 int64_t rig_stat(const struct exchange_rig *r, enum app_stat stat);

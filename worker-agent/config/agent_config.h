@@ -28,11 +28,11 @@ enum {
 };
 
 /* The agent's own files in state_dir, beside the directories of applications, which must have other
- * names. The names keeper.* stay: another version's agent or supervisor uses them. */
+ * names. Agents and supervisors of other versions use the same names. */
 #define AGENT_LOCK_NAME "agent.lock"
 #define HOST_MEMORY_NAME "tree.json"
-#define SUPERVISOR_SOCKET_NAME "keeper.sock"
-#define SUPERVISOR_LOCK_NAME "keeper.lock"
+#define SUPERVISOR_SOCKET_NAME "supervisor.sock"
+#define SUPERVISOR_LOCK_NAME "supervisor.lock"
 #define SUPERVISOR_RUN_NAME "run"
 
 /* How a process gets its listening socket. */

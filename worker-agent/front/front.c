@@ -121,30 +121,30 @@ void front_put_backlog(struct http_request *req, size_t backlog)
     char digits[21];
     size_t n = (size_t)snprintf(digits, sizeof(digits), "%zu", backlog);
 
-    http_request_answer(req, "Resumelb-Backlog", (struct slice){digits, n});
+    http_request_add_response(req, "Resumelb-Backlog", (struct slice){digits, n});
 }
 
 /* ---- requests ---- */
 
-/* For requests that are answered here and now: nothing is to be done at their end. */
-static void on_refused_closed(void *context, bool done)
+/* For requests that get a response here and now: nothing is to be done at their end. */
+static void on_rejected_closed(void *context, bool done)
 {
     (void)context;
     (void)done;
 }
 
-static const struct http_reply_events refused_events = {.gone = on_refused_closed};
+static const struct http_response_events rejected_events = {.gone = on_rejected_closed};
 
 static void front_reject(const struct slot *s, struct http_request *req, struct http_conn *conn,
                          int status, struct slice body)
 {
-    struct http_reply *r = http_request_take(req, sizeof(*r));
+    struct http_response *r = http_request_take(req, sizeof(*r));
 
     group_count(s->group, AGENT_STAT_bad_requests);
-    http_reply_init(r, req, conn, &refused_events, NULL);
+    http_response_init(r, req, conn, &rejected_events, NULL);
     if (status == 403)
         req->keep_alive = false;
-    http_reply_simple(r, status, "text/plain; charset=utf-8", body);
+    http_response_simple(r, status, "text/plain; charset=utf-8", body);
 }
 
 /* An application's own address is open to all peers. */

@@ -23,7 +23,7 @@ struct front {
     const struct networks *allow;   /* the configuration's */
     struct tls_listener *tls;       /* NULL: plain */
     struct trace_log *trace;        /* NULL: none */
-    bool turns_away;                /* each answer is the last of its connection */
+    bool turns_away;                /* each response is the last of its connection */
     struct body_totals body_totals; /* of the bodies of all requests */
     uint64_t response_buffers_total;
     size_t buffered_bytes; /* received from processes, not yet sent to clients */
@@ -76,7 +76,7 @@ void front_put_backlog(struct http_request *req, size_t backlog);
 
 /* Description of a failure for clients, if show_errors is on. */
 struct error_facts {
-    struct slice reason;           /* the answer by itself: "no process" */
+    struct slice reason;           /* the response by itself: "no process" */
     const struct failure *failure; /* the newest that may explain it; or NULL */
     /* Last output of the process that had the request, or NULL. */
     const struct last_lines *lines;

@@ -4,15 +4,15 @@
  * sides end independently:
  *
  *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> release the place
- *   the client:   reply -> ... -> gone
+ *   the client:   response -> ... -> gone
  *
  * The place at the process is released when the last byte of the response was received, whether or
  * not the client has received it. If the client leaves early, the process continues to work on the
- * request. The place then stays occupied until the process has answered, within a time limit;
+ * request. The place then stays occupied until the process has responded, within a time limit;
  * otherwise the next request would wait behind it unnoticed.
  *
  * A request that reached a process is not retried, except for a GET or HEAD on an idle connection
- * that proved closed, or useless. A request of which no byte reached a process is answered 503 with
+ * that proved closed, or useless. A request of which no byte reached a process gets 503 with
  * "Resumelb-Unprocessed: 1", or, if it was received at the application's own address, sent to
  * another process.
  */
@@ -65,10 +65,10 @@ struct exchange {
     struct front *front;
     const struct front_listener *listener;
     struct slot_request place;
-    struct http_reply *reply; /* NULL: the client has gone */
-    size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
+    struct http_response *response; /* NULL: the client has gone */
+    size_t counted_bytes;           /* of the response's queue, in front->buffered_bytes */
     struct text head;
-    struct slice body;                 /* the request's, while there is a reply */
+    struct slice body;                 /* the request's, while there is a response */
     const struct body_file *body_file; /* the same; NULL: it is in no file */
     struct request_class cls;
     struct trace_request trace;
@@ -122,7 +122,7 @@ static void front_free_now(struct loop_deferred *d)
 
 static void end_if_done(struct exchange *x)
 {
-    if (!x->worker_done || x->reply != NULL || !list_linked(&x->node))
+    if (!x->worker_done || x->response != NULL || !list_linked(&x->node))
         return;
     ASSERT(x->conn == NULL);
     ASSERT(x->attempt == NULL);
@@ -132,10 +132,10 @@ static void end_if_done(struct exchange *x)
     loop_defer(x->front->loop, &x->freeing);
 }
 
-/* Counts the present size of the reply's queue against the total. */
+/* Counts the present size of the response's queue against the total. */
 static void count_buffered(struct exchange *x)
 {
-    size_t now = x->reply != NULL ? x->reply->queued_bytes : 0;
+    size_t now = x->response != NULL ? x->response->queued_bytes : 0;
 
     x->front->buffered_bytes += now - x->counted_bytes;
     x->counted_bytes = now;
@@ -151,7 +151,7 @@ static void close_conn(struct exchange *x)
     x->conn = NULL;
 }
 
-/* The process's end is over: connection and place go back. The reply is not touched. */
+/* The process's end is over: connection and place go back. The response is not touched. */
 static void leave_worker(struct exchange *x)
 {
     timer_stop(&x->abandoned);
@@ -188,7 +188,7 @@ static void worker_finished(struct exchange *x)
     leave_worker(x);
 }
 
-/* ---- show_errors: why a request was not served, in the body of its answer ---- */
+/* ---- show_errors: why a request was not served, in the body of its response ---- */
 
 static void add_lines(const struct last_lines *lines, struct text *out)
 {
@@ -244,7 +244,7 @@ static const char *front_explain(const struct exchange *x, enum outcome o, struc
     const struct app_group *g = x->listener->group;
     const struct slot *s = x->place.slot;
     const struct message_field *accept =
-        message_fields_find(&x->reply->req->fields, SLICE_LIT("accept"), NULL);
+        message_fields_find(&x->response->req->fields, SLICE_LIT("accept"), NULL);
     struct app_process *p = NULL;
     bool html = false;
     /* The output of a process may have the reason; a full queue needs none. */
@@ -272,10 +272,10 @@ static const char *front_explain(const struct exchange *x, enum outcome o, struc
     return html ? "text/html; charset=utf-8" : "text/plain; charset=utf-8";
 }
 
-/* ---- our own answers ---- */
+/* ---- our own responses ---- */
 
-/* Sends the response of outcome O, unless the client has gone. May be the end of reply and X. */
-static void front_answer(struct exchange *x, enum outcome o)
+/* Sends the response of outcome O, unless the client has gone. May be the end of response and X. */
+static void front_respond(struct exchange *x, enum outcome o)
 {
     struct text text = {0};
 
@@ -283,38 +283,38 @@ static void front_answer(struct exchange *x, enum outcome o)
         /* Without its line end. */
         text_addf(&text, "%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
                   outcomes[o].text.p);
-        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.rejected",
                              text_slice(&text));
         text_clear(&text);
     }
     if (outcomes[o].figure != AGENT_STATS)
         front_count(x, outcomes[o].figure);
-    if (x->reply == NULL) {
+    if (x->response == NULL) {
         text_fini(&text);
         end_if_done(x);
         return;
     }
-    struct http_request *req = x->reply->req;
+    struct http_request *req = x->response->req;
     const char *type = front_explain(x, o, &text);
     if (!is_direct(x)) {
         front_put_backlog(req, slot_backlog(&x->place));
         if (outcomes[o].note == NOTE_UNPROCESSED)
-            http_request_answer(req, "Resumelb-Unprocessed", SLICE_LIT("1"));
+            http_request_add_response(req, "Resumelb-Unprocessed", SLICE_LIT("1"));
         if (outcomes[o].note == NOTE_FAILED)
-            http_request_answer(req, "Resumelb-Failed", SLICE_LIT("1"));
+            http_request_add_response(req, "Resumelb-Failed", SLICE_LIT("1"));
     } else if (outcomes[o].status == 503) {
         /* Seconds: a place may be free any moment. */
-        http_request_answer(req, "Retry-After", SLICE_LIT("1"));
+        http_request_add_response(req, "Retry-After", SLICE_LIT("1"));
     }
     if (type != NULL) {
         /* Nothing in such a body is run, loaded or framed. */
-        http_request_answer(req, "Content-Security-Policy",
-                            SLICE_LIT("default-src 'none'; frame-ancestors 'none'"));
-        http_request_answer(req, "X-Content-Type-Options", SLICE_LIT("nosniff"));
+        http_request_add_response(req, "Content-Security-Policy",
+                                  SLICE_LIT("default-src 'none'; frame-ancestors 'none'"));
+        http_request_add_response(req, "X-Content-Type-Options", SLICE_LIT("nosniff"));
     }
-    http_reply_simple(x->reply, outcomes[o].status,
-                      type != NULL ? type : "text/plain; charset=utf-8",
-                      type != NULL ? text_slice(&text) : outcomes[o].text);
+    http_response_simple(x->response, outcomes[o].status,
+                         type != NULL ? type : "text/plain; charset=utf-8",
+                         type != NULL ? text_slice(&text) : outcomes[o].text);
     text_fini(&text);
 }
 
@@ -331,7 +331,7 @@ static void front_answer(struct exchange *x, enum outcome o)
  */
 
 /*
- * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
+ * X was rejected because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
 static bool front_pass_on(struct exchange *x, enum outcome why)
@@ -346,7 +346,7 @@ static bool front_pass_on(struct exchange *x, enum outcome why)
     struct addr source = to;
 
     if (!pool->handed_over || (why != OUTCOME_STOPPING && why != OUTCOME_NOT_STARTED) ||
-        x->reply == NULL || x->front->tls != NULL)
+        x->response == NULL || x->front->tls != NULL)
         return false;
     if (to.sa.sa_family == AF_INET && to.in.sin_addr.s_addr == htonl(INADDR_ANY))
         source.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -362,7 +362,7 @@ static bool front_pass_on(struct exchange *x, enum outcome why)
                                          SLICE_LIT("new-agent"), 0, &cs);
     if (!is_direct(x)) {
         text_clear(&x->head);
-        front_write_head(x->reply->req, &(struct front_recipient){.agent = true}, &x->head);
+        front_write_head(x->response->req, &(struct front_recipient){.agent = true}, &x->head);
     }
     x->passed_on = true;
     /* The other agent applies its time-outs, and judges the process by the result. */
@@ -379,20 +379,20 @@ static void acquire_process(struct exchange *x);
 
 /* ---- failure ---- */
 
-static void answer_failed(struct exchange *x, enum err e)
+static void respond_failed(struct exchange *x, enum err e)
 {
-    if (x->has_head && (x->reply == NULL || !http_reply_withdraw(x->reply))) {
+    if (x->has_head && (x->response == NULL || !http_response_withdraw(x->response))) {
         /* The forwarded response is truncated, visibly for the client. */
         trace_request_failed(&x->trace, "resumelb.cut", slice_of(err_text(e)));
-        if (x->reply != NULL)
-            http_reply_abort(x->reply);
+        if (x->response != NULL)
+            http_response_abort(x->response);
         end_if_done(x);
     } else if (!x->touched) {
-        front_answer(x, OUTCOME_NOT_REACHED);
+        front_respond(x, OUTCOME_NOT_REACHED);
     } else if (e == ERR_TIMEOUT) {
-        front_answer(x, OUTCOME_LATE);
+        front_respond(x, OUTCOME_LATE);
     } else {
-        front_answer(x, OUTCOME_FAILED);
+        front_respond(x, OUTCOME_FAILED);
     }
 }
 
@@ -411,8 +411,8 @@ static void on_no_connection(struct exchange *x, enum err e)
     if (p != NULL && !x->touched)
         app_process_unreachable(p);
     leave_worker(x);
-    if (!is_direct(x) || x->touched || x->reply == NULL || ++x->tries >= CONNECT_TRIES_MAX) {
-        answer_failed(x, e);
+    if (!is_direct(x) || x->touched || x->response == NULL || ++x->tries >= CONNECT_TRIES_MAX) {
+        respond_failed(x, e);
         return;
     }
     front_count(x, AGENT_STAT_tries_elsewhere);
@@ -435,7 +435,7 @@ static void log_request_failure(struct exchange *x, enum err e)
     const char *reason = http1_failure_text(x->conn, e);
     const char *begun = http1_any_received(x->conn) ? "yes" : "no";
     const char *repeatable = x->safe ? "yes" : "no";
-    const char *connection = x->reused ? "kept" : "new";
+    const char *connection = x->reused ? "reused" : "new";
 
     if (e == ERR_TIMEOUT)
         log_warn(subject_of(x), "process-request-failed",
@@ -457,7 +457,7 @@ static void on_front_error(void *context, enum err e)
     x->touched |= written;
     /* It was closed while idle, or had bytes left over from the response before. */
     bool dead = x->reused && e != ERR_TIMEOUT && (!received || http1_left_over(x->conn));
-    if (dead && !x->retried && x->reply != NULL && (x->safe || !written)) {
+    if (dead && !x->retried && x->response != NULL && (x->safe || !written)) {
         retry_fresh(x);
         return;
     }
@@ -471,7 +471,7 @@ static void on_front_error(void *context, enum err e)
     else if (!received && p != NULL)
         app_process_hold(p);
     leave_worker(x);
-    answer_failed(x, e);
+    respond_failed(x, e);
 }
 
 /* ---- the response ---- */
@@ -485,17 +485,17 @@ static size_t buffer_limit(const struct exchange *x)
 
 static void pause_if_full(struct exchange *x)
 {
-    if (x->reply == NULL || x->paused || x->reply->queued_bytes < buffer_limit(x))
+    if (x->response == NULL || x->paused || x->response->queued_bytes < buffer_limit(x))
         return;
     x->paused = true;
     http1_pause(x->conn);
 }
 
-/* Copies the response's headers into the reply, which must exist, except those between agent and
+/* Copies the response's headers into the response, which must exist, except those between agent and
  * process, and adds the headers for load balancers. */
 static void copy_headers(struct exchange *x, const struct http1_head *head)
 {
-    struct http_request *req = x->reply->req;
+    struct http_request *req = x->response->req;
     bool to_load_balancer = !is_direct(x);
 
     for (size_t i = 0; i < head->nheaders; ++i) {
@@ -520,7 +520,7 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
 
     /* The process has given up the idle connection; it sent this before it got X (RFC 9110 section
      * 15.5.9). */
-    if (head->status == 408 && x->reused && x->safe && !head->keep_alive && x->reply != NULL) {
+    if (head->status == 408 && x->reused && x->safe && !head->keep_alive && x->response != NULL) {
         x->touched = true;
         retry_fresh(x);
         return;
@@ -529,14 +529,14 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
     x->status = head->status;
     if (x->status >= 200 && x->status < 600)
         front_count(x, rows[x->status / 100 - 2]);
-    trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
-    slot_answered(&x->place);
-    if (x->reply != NULL) {
-        struct http_request *req = x->reply->req;
+    trace_request_responded(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
+    slot_responded(&x->place);
+    if (x->response != NULL) {
+        struct http_request *req = x->response->req;
 
         req->res.status = head->status;
         copy_headers(x, head);
-        http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
+        http_response_hold(x->response, head->content_length, HEAD_HELD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
     }
@@ -544,8 +544,8 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
         return;
     /* Release the process first: the next request may then be sent before this response. */
     worker_finished(x);
-    if (x->reply != NULL)
-        http_reply_send(x->reply, NULL, true);
+    if (x->response != NULL)
+        http_response_send(x->response, NULL, true);
     else
         end_if_done(x);
 }
@@ -556,12 +556,12 @@ static void on_front_body(void *context, struct http1_body *body, bool last)
 
     if (last)
         worker_finished(x);
-    if (x->reply == NULL) {
+    if (x->response == NULL) {
         http1_body_release(body);
         end_if_done(x);
         return;
     }
-    http_reply_send(x->reply, body, last);
+    http_response_send(x->response, body, last);
     count_buffered(x);
     if (!last)
         pause_if_full(x);
@@ -570,7 +570,7 @@ static void on_front_body(void *context, struct http1_body *body, bool last)
 static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
     struct exchange *x = context;
-    ssize_t n = http_reply_move(x->reply, from, max);
+    ssize_t n = http_response_move(x->response, from, max);
 
     if (n > 0) {
         count_buffered(x);
@@ -584,7 +584,7 @@ static void on_front_drained(void *context)
     struct exchange *x = context;
 
     count_buffered(x);
-    if (!x->paused || x->conn == NULL || x->reply->queued_bytes > buffer_limit(x) / 2)
+    if (!x->paused || x->conn == NULL || x->response->queued_bytes > buffer_limit(x) / 2)
         return;
     x->paused = false;
     http1_resume(x->conn);
@@ -612,24 +612,24 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->status = head->status;
     front_count(x, AGENT_STAT_responses_2xx);
     front_count(x, AGENT_STAT_tunnels);
-    trace_request_answered(&x->trace, (unsigned)x->status, UINT64_MAX);
-    slot_answered(&x->place);
+    trace_request_responded(&x->trace, (unsigned)x->status, UINT64_MAX);
+    slot_responded(&x->place);
     /* Before slot_upgraded(): the reported backlog includes X, as in any other response. */
-    if (x->reply != NULL)
+    if (x->response != NULL)
         copy_headers(x, head);
     slot_upgraded(&x->place);
     conn_withdraw(http1_pooled(x->conn));
-    if (x->reply == NULL) {
+    if (x->response == NULL) {
         http1_close(x->conn);
         x->conn = NULL;
         leave_worker(x);
         end_if_done(x);
         return;
     }
-    struct http_request *req = x->reply->req;
-    http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
+    struct http_request *req = x->response->req;
+    http_request_add_response(req, "Upgrade", SLICE_LIT("websocket"));
     const struct http1_upgraded upgraded = http1_take_upgraded(&x->conn);
-    http_reply_tunnel(x->reply, &upgraded, settings_of(x)->tunnel_idle_timeout_ms, &end);
+    http_response_tunnel(x->response, &upgraded, settings_of(x)->tunnel_idle_timeout_ms, &end);
 }
 
 static const struct http1_events http1_exchange_events = {on_front_head, on_front_body, on_moving,
@@ -641,7 +641,7 @@ static const struct http1_events http1_exchange_events = {on_front_head, on_fron
 static void use_home(struct exchange *x)
 {
     /* The report refers to the request's header, which is freed when the client disconnects. */
-    bool reported = x->cls.has_reported && x->reply != NULL;
+    bool reported = x->cls.has_reported && x->response != NULL;
 
     if (x->cls.cls.len != 0 && !is_direct(x))
         slot_homes_use(&x->place, x->cls.fingerprint, x->cls.cls,
@@ -704,7 +704,7 @@ static void connect_to_process(struct exchange *x)
         x->attempt = http1_connect_tls(x->front->loop, &x->place.addr, NULL,
                                        settings_of(x)->connect_timeout_ms, on_front_connected, x);
         return;
-    case CONN_REFUSED:
+    case CONN_REJECTED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
         return;
     case CONN_WAIT: /* not possible: connections are not limited */
@@ -722,14 +722,14 @@ static void on_place(struct slot_request *r)
     /* Sessions without a place are upgraded connections. */
     if (x->upgrade && limit != 0 && p->sessions - p->places >= limit) {
         leave_worker(x);
-        front_answer(x, OUTCOME_UPGRADES);
+        front_respond(x, OUTCOME_UPGRADES);
         return;
     }
     x->unready = r->first;
     connect_to_process(x);
 }
 
-static void on_place_refused(struct slot_request *r, enum outcome why)
+static void on_place_rejected(struct slot_request *r, enum outcome why)
 {
     struct exchange *x = container_of(r, struct exchange, place);
 
@@ -738,7 +738,7 @@ static void on_place_refused(struct slot_request *r, enum outcome why)
         return;
     }
     x->worker_done = true;
-    front_answer(x, why);
+    front_respond(x, why);
 }
 
 /* ---- the client ---- */
@@ -755,7 +755,7 @@ static void on_front_gone(void *context, bool done)
 {
     struct exchange *x = context;
 
-    x->reply = NULL;
+    x->response = NULL;
     count_buffered(x);
     x->body = SLICE_NULL;
     x->body_file = NULL;
@@ -767,7 +767,7 @@ static void on_front_gone(void *context, bool done)
     }
     if (!x->worker_done && !x->tunnel) {
         if (x->conn == NULL || http1_times(x->conn).written_us == 0) {
-            /* The request's body was freed with the reply: it cannot be sent any more. */
+            /* The request's body was freed with the response: it cannot be sent any more. */
             leave_worker(x);
         } else {
             /* The process has, or may yet get, the request. */
@@ -781,7 +781,7 @@ static void on_front_gone(void *context, bool done)
     end_if_done(x);
 }
 
-static const struct http_reply_events reply_events = {on_front_drained, on_front_gone};
+static const struct http_response_events response_events = {on_front_drained, on_front_gone};
 
 static void acquire_process(struct exchange *x)
 {
@@ -794,8 +794,8 @@ static void acquire_process(struct exchange *x)
     case SLOT_WAIT:
         use_home(x);
         return;
-    case SLOT_REFUSED:
-        on_place_refused(&x->place, why);
+    case SLOT_REJECTED:
+        on_place_rejected(&x->place, why);
         return;
     }
 }
@@ -803,7 +803,7 @@ static void acquire_process(struct exchange *x)
 void exchange_start(struct front *f, const struct front_listener *listener,
                     struct http_request *req, struct http_conn *conn)
 {
-    struct http_reply *reply = http_request_take(req, sizeof(*reply));
+    struct http_response *response = http_request_take(req, sizeof(*response));
     struct exchange *x = xcalloc(1, sizeof(*x));
     struct slice target = req->target;
     const struct addr *peer = http_conn_peer(conn);
@@ -811,7 +811,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
 
     x->front = f;
     x->listener = listener;
-    x->reply = reply;
+    x->response = response;
     x->is_head = slice_is(req->method, "HEAD");
     x->safe = x->is_head || slice_is(req->method, "GET");
     x->upgrade = http_request_wants_websocket(req);
@@ -819,7 +819,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     x->body_file = req->body_file;
     x->place.core.may_probe = x->safe && !x->upgrade;
     x->place.go = on_place;
-    x->place.refused = on_place_refused;
+    x->place.rejected = on_place_rejected;
     x->freeing.run = front_free_now;
     timer_init(&x->abandoned, on_abandoned);
     front_read_class(req, &x->cls);
@@ -836,7 +836,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     /* The path without the query, which makes URLs of its own and may have secrets. The body is
      * already complete: handlers are called only after the whole request was received. */
     trace_request_begin(&x->trace, f->trace, req->method, slice_cut(&target, '?'), x->body.len);
-    http_reply_init(reply, req, conn, &reply_events, x);
+    http_response_init(response, req, conn, &response_events, x);
     acquire_process(x);
 }
 
@@ -849,8 +849,8 @@ void exchanges_cut(struct front *f)
             continue;
         trace_request_failed(&x->trace, "resumelb.cut", SLICE_LIT("the agent is shutting down"));
         leave_worker(x);
-        if (x->reply != NULL)
-            http_reply_abort(x->reply);
+        if (x->response != NULL)
+            http_response_abort(x->response);
         else
             end_if_done(x);
     }

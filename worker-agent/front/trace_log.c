@@ -116,7 +116,7 @@ void trace_request_activated(struct trace_request *r)
     r->called = true;
 }
 
-void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes)
+void trace_request_responded(struct trace_request *r, unsigned status, uint64_t bytes)
 {
     trace_add(r->log,
               (struct record){.stage = 'A', .number = r->number, .status = status, .bytes = bytes},

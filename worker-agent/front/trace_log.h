@@ -38,7 +38,7 @@ void trace_request_begin(struct trace_request *r, struct trace_log *log, struct 
 /* Writes record C at the first call, and a note about a retry at later calls. */
 void trace_request_activated(struct trace_request *r);
 /* Writes record A: a response begins. BYTES: size of its body; UINT64_MAX: unknown. */
-void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes);
+void trace_request_responded(struct trace_request *r, unsigned status, uint64_t bytes);
 /* Writes record E, the last one of R. */
 void trace_request_ended(struct trace_request *r);
 /* Writes the last record of R, which ended abnormally. NAME: the kind of end, a literal. */

@@ -154,9 +154,10 @@ static void on_live_changed(void *context, bool values)
 
     live_settings_counts(g->live, &g->reported);
     stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(g->reported.changes - old.changes));
-    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(g->reported.refusals - old.refusals));
-    stat_add(g->cell, AGENT_STAT_refused_settings,
-             (int64_t)g->reported.refused - (int64_t)old.refused);
+    stat_add(g->cell, AGENT_STAT_settings_rejected,
+             (int64_t)(g->reported.rejections - old.rejections));
+    stat_add(g->cell, AGENT_STAT_rejected_settings,
+             (int64_t)g->reported.rejected - (int64_t)old.rejected);
     stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)g->reported.held - (int64_t)old.held);
     if (!values)
         return;
@@ -348,7 +349,7 @@ static void on_pool_message(void *context, const char *op, const char *id, const
     } else if (strcmp(op, "spawned") == 0) {
         /* It was abandoned meanwhile. */
         supervisor_link_signal(pool->supervisor, id, SIGKILL);
-    } else if (strcmp(op, "refused") == 0 && spawning) {
+    } else if (strcmp(op, "rejected") == 0 && spawning) {
         app_process_on_start_rejected(p, message_string(m, "why"));
     } else if (strcmp(op, "died") == 0 && p != NULL) {
         app_process_on_died(p, message_string(m, "how"));
@@ -658,7 +659,7 @@ void app_pool_leave(struct app_pool *pool)
 void app_pool_stop(struct app_pool *pool, bool at_once)
 {
     app_pool_leave(pool);
-    /* The pool is leaving: all waiting requests are refused. */
+    /* The pool is leaving: all waiting requests are rejected. */
     each_slot(pool, slot_reject_hopeless);
     app_pool_each_process(pool, at_once ? app_process_kill : app_process_stop);
     if (list_empty(&pool->processes))

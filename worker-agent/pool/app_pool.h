@@ -17,7 +17,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted);
 /*
  * The first part of app_pool_start(): the settings of the host. Cached values of the host's node
- * are effective immediately, not only after the tree has failed to answer in time: a smaller
+ * are effective immediately, not only after the tree has failed to respond in time: a smaller
  * maximum in the file would otherwise end processes that have just been adopted.
  */
 void app_pool_start_host(struct app_pool *pool, const struct agent_config *c);
@@ -45,11 +45,11 @@ void app_pool_old_agent_exited(struct app_pool *pool);
 /* ---- the end ---- */
 /* Begins the drain: slots report it, and continue to serve. */
 void app_pool_drain(struct app_pool *pool);
-/* Closes streams, unregisters slots and refuses new requests; outstanding requests continue. */
+/* Closes streams, unregisters slots and rejects new requests; outstanding requests continue. */
 void app_pool_leave(struct app_pool *pool);
 /* Number of requests that wait or run. */
 size_t app_pool_requests(const struct app_pool *pool);
-/* Refuses waiting requests, ends all processes (AT_ONCE: SIGKILL); may call empty() itself. */
+/* Rejects waiting requests, ends all processes (AT_ONCE: SIGKILL); may call empty() itself. */
 void app_pool_stop(struct app_pool *pool, bool at_once);
 void app_pool_stop_listening(struct app_pool *pool);
 

@@ -26,8 +26,8 @@ static const unsigned legal_next[] = {
 /* ---- life ---- */
 
 enum {
-    /* Maximum time for the supervisor to answer, and for a stray process to end. */
-    SUPERVISOR_ANSWER_MS = 30000,
+    /* Maximum time for the supervisor to respond, and for a stray process to end. */
+    SUPERVISOR_RESPONSE_MS = 30000,
     STRAY_STOP_MS = 10000,
     /* Maximum time until the death of a process is reported after its connection broke. */
     HOLD_MS = 50,
@@ -271,8 +271,8 @@ static void on_process_deadline(struct timer *t)
 
     switch (p->state) {
     case PROCESS_SPAWNING:
-        log_error(p, "process-spawn-failed", "reason=\"the supervisor does not answer\"");
-        app_process_on_start_rejected(p, "no answer");
+        log_error(p, "process-spawn-failed", "reason=\"the supervisor does not respond\"");
+        app_process_on_start_rejected(p, "no response");
         return;
     case PROCESS_STARTING:
         start_hint(p, hint);
@@ -331,15 +331,15 @@ static void on_warm(struct warm_up *w)
 {
     struct app_process *p = container_of(w, struct app_process, warm_up);
 
-    log_info(p, "process-warmed-up", "answered=%u failed=%u", w->answered, w->failed);
-    stat_add(p->group->cell, AGENT_STAT_warm_up_requests, w->answered + w->failed);
+    log_info(p, "process-warmed-up", "responded=%u failed=%u", w->responded, w->failed);
+    stat_add(p->group->cell, AGENT_STAT_warm_up_requests, w->responded + w->failed);
     stat_add(p->group->cell, AGENT_STAT_warm_up_failures, w->failed);
     become_ready(p);
 }
 
 /*
  * A port that was free when it was chosen may be bound by any local user before the process does:
- * what answers at P's port must be P. False: it is not, and P is being ended.
+ * what responds at P's port must be P. False: it is not, and P is being ended.
  */
 static bool owns_its_port(struct app_process *p)
 {
@@ -433,11 +433,11 @@ static void begin_starting(struct app_process *p)
     probe_ready(p);
 }
 
-void app_process_first_done(struct app_process *p, bool answered)
+void app_process_first_done(struct app_process *p, bool responded)
 {
     if (p->state != PROCESS_STARTING)
         return;
-    if (answered)
+    if (responded)
         become_ready(p);
     else
         accept_first(p);
@@ -477,14 +477,14 @@ static struct app_process *process_create(struct app_pool *pool, struct slot *s,
 void app_process_spawn(struct slot *s)
 {
     struct app_pool *pool = s->group->pool;
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
 
     daemon_random_id(id);
     /* The instance of a dormant slot is already published. */
-    struct app_process *p = process_create(pool, s, s->incarnated ? id : s->incarnation);
+    struct app_process *p = process_create(pool, s, s->instance_used ? id : s->instance);
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
-    timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
+    timer_start(pool->loop, &p->deadline, SUPERVISOR_RESPONSE_MS);
     supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->core.n, p->id,
                                                                  s->group->s->stop_timeout_ms));
 }

@@ -76,11 +76,11 @@ struct app_pool {
     struct timer due, tick;
     bool draining;        /* no more processes are started; slots report that */
     bool handed_over;     /* to another agent: nothing is started, ended, published or stored */
-    bool sealed;          /* and no request is left: further ones are refused or passed on */
+    bool sealed;          /* and no request is left: further ones are rejected or passed on */
     bool old_agent_sends; /* the old agent may still send requests to its processes */
     struct timer thaw;    /* running: the new agent has died, and the supervisor is reporting the
                              processes that it started */
-    bool leaving;         /* streams are closed, no slot is registered, new requests are refused */
+    bool leaving;         /* streams are closed, no slot is registered, new requests are rejected */
 };
 
 /* Has the core's decisions carried out before the loop waits again: to be called after every event
@@ -127,10 +127,10 @@ struct slot {
     struct core_slot core; /* with its number, core.n */
     char name[ADDR_TEXT_MAX];
     struct front_listener listens;
-    char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
-    bool incarnated;                       /* a process uses this incarnation */
-    uint64_t life;                         /* incremented when the process changes */
-    const struct addr *attached;           /* external process; NULL: ours */
+    char instance[INSTANCE_MAX + 1]; /* of the process, or of the next one */
+    bool instance_used;              /* a process uses this instance */
+    uint64_t life;                   /* incremented when the process changes */
+    const struct addr *attached;     /* external process; NULL: ours */
     struct core_process attached_process;
     struct conn_backend *attached_backend;
     size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */

@@ -655,7 +655,7 @@ static void wait_in(struct core_request *r, struct core_slot *s)
 
 /*
  * Whether R is what the slot's replacement waits for: without a ready_probe it becomes ready by
- * answering a request, which would otherwise go to the old process. When that one is at
+ * responding to a request, which would otherwise go to the old process. When that one is at
  * max_requests, the replacement takes any request, like the first process of a slot.
  */
 static bool accepts_probe(const struct core_slot *s, const struct core_request *r)
@@ -666,7 +666,7 @@ static bool accepts_probe(const struct core_slot *s, const struct core_request *
            (r->may_probe || is_spent(s->process));
 }
 
-static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, uint64_t now_ms)
+static enum core_result ask_slot(struct core_slot *s, struct core_request *r, uint64_t now_ms)
 {
     const struct core_group *g = s->group;
     struct core_process *p = s->process;
@@ -690,7 +690,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
     return CORE_WAIT;
 }
 
-static enum core_answer ask_group(struct core_group *g, struct core_request *r, uint64_t now_ms)
+static enum core_result ask_group(struct core_group *g, struct core_request *r, uint64_t now_ms)
 {
     const struct list *free = list_empty(&g->idle) ? &g->partly : &g->idle;
     struct core_process *p = NULL;
@@ -731,7 +731,7 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
     return CORE_WAIT;
 }
 
-enum core_answer core_request_process(struct core_group *g, struct core_slot *s,
+enum core_result core_request_process(struct core_group *g, struct core_slot *s,
                                       struct core_request *r, uint64_t now_ms)
 {
     ASSERT(r->state == CORE_REQUEST_NONE);

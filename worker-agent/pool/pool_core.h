@@ -157,12 +157,12 @@ void core_group_fini(struct core_group *g);
 void core_slot_init(struct core_group *g, struct core_slot *s);
 void core_slot_fini(struct core_slot *s);
 
-enum core_answer { CORE_GO_NOW, CORE_WAIT, CORE_QUEUE_FULL };
+enum core_result { CORE_GO_NOW, CORE_WAIT, CORE_QUEUE_FULL };
 /*
  * Requests a process for R: of slot S, or (S NULL) any process of G. CORE_WAIT: core_next() returns
  * GO later. CORE_GO_NOW: R->process is assigned.
  */
-enum core_answer core_request_process(struct core_group *g, struct core_slot *s,
+enum core_result core_request_process(struct core_group *g, struct core_slot *s,
                                       struct core_request *r, uint64_t now_ms);
 /* Ends R's session or cancels its wait. No effect if R has neither. */
 void core_leave(struct core_request *r, uint64_t now_ms);

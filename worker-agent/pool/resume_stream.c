@@ -22,7 +22,7 @@ enum {
 struct resume_stream {
     struct list node;
     struct slot *slot;
-    struct http_reply *reply;
+    struct http_response *response;
     struct timer keep_alive;
     bool wants_homes;
     struct timer homes;                    /* the next line of them */
@@ -42,7 +42,7 @@ static struct loop *loop_of(const struct resume_stream *st)
 static void send_bytes(struct resume_stream *st, struct slice bytes)
 {
     timer_start(loop_of(st), &st->keep_alive, KEEP_ALIVE_MS);
-    http_reply_send(st->reply, http1_body_copy(bytes), false);
+    http_response_send(st->response, http1_body_copy(bytes), false);
 }
 
 static struct slice fingerprint_of(const struct resume_stream *st)
@@ -71,7 +71,7 @@ static void send_newest(struct resume_stream *st)
 {
     struct text line = {0};
 
-    if (st->reply->queued_bytes > 0) {
+    if (st->response->queued_bytes > 0) {
         st->behind = true;
         return;
     }
@@ -146,7 +146,7 @@ static void on_homes(struct timer *t)
 
     if (st->ended)
         return;
-    if (st->reply->queued_bytes > 0) {
+    if (st->response->queued_bytes > 0) {
         plan_homes(st, HOMES_MS);
         return;
     }
@@ -218,7 +218,7 @@ static void on_keep_alive(struct timer *t)
     struct resume_stream *st = container_of(t, struct resume_stream, keep_alive);
 
     /* A reader that does not accept even one line is handled by send_timeout. */
-    if (st->reply->queued_bytes == 0)
+    if (st->response->queued_bytes == 0)
         send_bytes(st, SLICE_LIT("\n"));
     else
         timer_start(loop_of(st), t, KEEP_ALIVE_MS);
@@ -228,7 +228,7 @@ static void on_stream_drained(void *context)
 {
     struct resume_stream *st = context;
 
-    if (st->behind && st->reply->queued_bytes == 0)
+    if (st->behind && st->response->queued_bytes == 0)
         send_newest(st);
 }
 
@@ -245,8 +245,8 @@ static void on_stream_gone(void *context, bool done)
     free(st);
 }
 
-static const struct http_reply_events events = {.drained = on_stream_drained,
-                                                .gone = on_stream_gone};
+static const struct http_response_events events = {.drained = on_stream_drained,
+                                                   .gone = on_stream_gone};
 
 static void end_stream(struct resume_stream *st, enum resume_end why)
 {
@@ -262,19 +262,19 @@ static void end_stream(struct resume_stream *st, enum resume_end why)
     text_fini(&bytes);
     timer_stop(&st->keep_alive);
     timer_stop(&st->homes);
-    http_reply_send(st->reply, body, true);
+    http_response_send(st->response, body, true);
 }
 
 void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
                          struct slice fingerprint, bool homes)
 {
-    struct http_reply *reply = http_request_take(req, sizeof(*reply));
+    struct http_response *response = http_request_take(req, sizeof(*response));
     struct resume_stream *st = xcalloc(1, sizeof(*st));
     char peer[ADDR_TEXT_MAX];
     struct text lines = {0};
 
     st->slot = s;
-    st->reply = reply;
+    st->response = response;
     st->wants_homes = homes;
     timer_init(&st->keep_alive, on_keep_alive);
     timer_init(&st->homes, on_homes);
@@ -283,18 +283,19 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     bool full = list_length(&s->streams) >= STREAMS_MAX;
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
-    http_reply_init(reply, req, conn, &events, st);
+    http_response_init(response, req, conn, &events, st);
     log_info(s, "resume-stream-accepted", "client=%s", addr_format(http_conn_peer(conn), peer));
     if (full || s->group->pool->leaving || slot_is_retired(s)) {
         st->ended = true;
-        http_reply_simple(reply, 503, "text/plain; charset=utf-8",
-                          full ? SLICE_LIT("too many streams\n") : SLICE_LIT("stopping\n"));
+        http_response_simple(response, 503, "text/plain; charset=utf-8",
+                             full ? SLICE_LIT("too many streams\n") : SLICE_LIT("stopping\n"));
         return;
     }
     req->res.status = 200;
-    http_request_answer(req, "content-type", SLICE_LIT("application/x-resumelb-resume+jsonl"));
-    http_request_answer(req, "cache-control", SLICE_LIT("no-store"));
-    http_reply_start(reply, UINT64_MAX);
+    http_request_add_response(req, "content-type",
+                              SLICE_LIT("application/x-resumelb-resume+jsonl"));
+    http_request_add_response(req, "cache-control", SLICE_LIT("no-store"));
+    http_response_start(response, UINT64_MAX);
     /* The state that a restarted load balancer needs before its first request, in one piece. */
     slot_meters_renew(&s->meters);
     print_line(st, &st->sent);

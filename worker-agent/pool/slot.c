@@ -75,7 +75,7 @@ static json_t *properties_of(const struct slot *s)
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "application", s->group->name,
                           "version", version_of(s), "description", s->group->config->s.description,
                           "agent", pool->agent_name, "state", resume_state_text(slot_state(s)),
-                          "incarnation", s->incarnation);
+                          "instance", s->instance);
 
     ASSERT(o != NULL);
     if (pool->at_start->admin.n > 0)
@@ -108,7 +108,7 @@ struct resume_line slot_line(const struct slot *s)
 {
     struct resume_line line = {.state = slot_state(s), .concurrency = s->group->core.concurrency};
 
-    snprintf(line.incarnation, sizeof(line.incarnation), "%s", s->incarnation);
+    snprintf(line.instance, sizeof(line.instance), "%s", s->instance);
     snprintf(line.application, sizeof(line.application), "%s", s->group->name);
     snprintf(line.version, sizeof(line.version), "%s", version_of(s));
     return line;
@@ -185,13 +185,13 @@ void slot_print_resume(struct slot *s, struct text *out)
     slot_meters_print(&s->meters, &sender, out);
 }
 
-/* Updates the slot's incarnation to that of its current process. */
-static void update_incarnation(struct slot *s)
+/* Updates the slot's instance to that of its current process. */
+static void update_instance(struct slot *s)
 {
     const struct app_process *p = slot_process(s);
-    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
+    bool same = p != NULL ? strcmp(p->id, s->instance) == 0 : !s->instance_used;
 
-    if (!same && s->incarnated) {
+    if (!same && s->instance_used) {
         ++s->life;
         slot_meters_drop_homes(&s->meters);
         if (!s->group->s->persistent) {
@@ -201,10 +201,10 @@ static void update_incarnation(struct slot *s)
         }
     }
     if (!same && p == NULL)
-        daemon_random_id(s->incarnation);
+        daemon_random_id(s->instance);
     if (!same && p != NULL)
-        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
-    s->incarnated = p != NULL;
+        snprintf(s->instance, sizeof(s->instance), "%s", p->id);
+    s->instance_used = p != NULL;
     if (p != NULL)
         s->core.process->warmth = s->warmth;
 }
@@ -215,7 +215,7 @@ void slot_publish(struct slot *s)
     char name[ADDR_TEXT_MAX];
 
     if (s->attached == NULL)
-        update_incarnation(s);
+        update_instance(s);
     if (s->listens.listener == NULL || pool->leaving || pool->handed_over)
         return;
     if (slot_is_retired(s)) {
@@ -324,7 +324,7 @@ void slot_process_failed(struct app_process *p)
     else
         s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
     core_detach(&p->core, CORE_REPLACED);
-    update_incarnation(s);
+    update_instance(s);
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Another worker may serve waiting requests before the next process is ready. */
@@ -349,7 +349,7 @@ struct slot *slot_create(struct app_group *g)
     }
     list_init(&s->streams);
     apply_settings(s);
-    daemon_random_id(s->incarnation);
+    daemon_random_id(s->instance);
     if (g->at_start->attach != NULL)
         s->attached = &g->at_start->attach[s->core.n];
     return s;
@@ -372,9 +372,8 @@ bool slot_listen(struct slot *s)
     if (s->attached == NULL)
         return true;
     /* An externally managed process is regarded as always present and unchanged. */
-    s->attached_backend =
-        conn_pool_backend(pool->conn_pool, slice_of(addr_format(s->attached, text)),
-                          slice_of(s->incarnation), 0, &cs);
+    s->attached_backend = conn_pool_backend(
+        pool->conn_pool, slice_of(addr_format(s->attached, text)), slice_of(s->instance), 0, &cs);
     core_enter(&s->core, &s->attached_process, now_ms);
     core_ready(&s->attached_process, now_ms);
     return true;

@@ -6,7 +6,7 @@
  *   dormant -- needed --> starting -- ready --> ready -- process exits --> dormant, starting
  *
  * While its process is being replaced, the slot has a second process, the replacement. When the
- * replacement is ready, it takes over the slot under a new incarnation, and the old process
+ * replacement is ready, it takes over the slot under a new instance, and the old process
  * finishes its outstanding requests. pool_core.h decides which slot gets a process and when.
  *
  * slot.c: its life, its resume and registration. app_process.c: its processes. slot_queue.c:
@@ -26,7 +26,7 @@
 /* ---- app_process.c: the processes ---- */
 
 /*
- * One application process: one incarnation, from the request to the supervisor until it is reaped.
+ * One application process: one instance, from the request to the supervisor until it is reaped.
  * Made for a slot (or adopted); freed when it has ended, between turns. Whether it is its slot's
  * process, the replacement of that, or has left the slot is decided by the core (pool_core.h).
  */
@@ -39,16 +39,16 @@ struct app_process {
     struct app_group *group;  /* NULL: adopted, of a removed application; only to be ended */
     struct slot *slot;        /* the slot it was made for; NULL: none, only to be ended */
     struct core_process core; /* while it has a slot */
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char version[VERSION_MAX + 1]; /* the version that it runs */
     pid_t pid;                     /* 0: not yet */
     struct addr addr;              /* its owner is set from the start */
     struct conn_backend *backend;  /* idle connections to it; from STARTING on */
     bool adopted;                  /* taken over from an old agent */
-    bool has_served;               /* it has answered a request, or an old agent found it ready */
-    struct timer deadline;         /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
-    struct timer shutdown;         /* LEAVING: shutdown_timeout */
-    struct timer held; /* running: it gets no request until it expires (app_process_hold) */
+    bool has_served;       /* it has responded to a request, or an old agent found it ready */
+    struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown; /* LEAVING: shutdown_timeout */
+    struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
     /*
      * Whether it serves: its ready_probe is requested until the response has a status below 500,
      * or, without a ready_probe, it is connected to until that succeeds (for processes that bind
@@ -57,7 +57,7 @@ struct app_process {
     struct http_fetch probe;
     struct timer probe_retry;
     unsigned probe_delay_ms; /* before the next attempt */
-    int probe_status;        /* of the last answer; 0: none */
+    int probe_status;        /* of the last response; 0: none */
     struct warm_up warm_up;  /* a replacement that is ready, before it takes its slot over */
     struct usage_target usage;
     struct process_output output;
@@ -106,8 +106,8 @@ void app_process_unreachable(struct app_process *p);
 void app_process_begin_leaving(struct app_process *p);
 /* A request to P was lost. It may have exited: it gets no other request until that is known. */
 void app_process_hold(struct app_process *p);
-/* P's first request has finished; if it was ANSWERED, P is ready. */
-void app_process_first_done(struct app_process *p, bool answered);
+/* P's first request has finished; if it was RESPONDED, P is ready. */
+void app_process_first_done(struct app_process *p, bool responded);
 /* Applies changed timeouts to idle connections. */
 void app_process_settings_changed(struct app_process *p);
 
@@ -136,7 +136,7 @@ static inline bool app_process_is_ending(const struct app_process *p)
 
 /* ---- slot.c ---- */
 
-/* What the agent answers by itself. Slots refuse requests with the "unprocessed" ones of them. */
+/* What the agent responds by itself. Slots reject requests with the "unprocessed" ones of them. */
 enum outcome {
 #define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
 #include "worker-agent/config/outcome.def"
@@ -158,9 +158,9 @@ struct slot_request {
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
-    /* R got a place (go), or gets none (refused). Not in slot_acquire or after slot_leave. */
+    /* R got a place (go), or gets none (rejected). Not in slot_acquire or after slot_leave. */
     void (*go)(struct slot_request *r);
-    void (*refused)(struct slot_request *r, enum outcome why);
+    void (*rejected)(struct slot_request *r, enum outcome why);
 };
 
 /* A new slot, the last of G. */
@@ -200,19 +200,20 @@ static inline struct app_process *slot_replacement(const struct slot *s)
 }
 
 /* ---- requests ---- */
-enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
+enum slot_result { SLOT_GO, SLOT_WAIT, SLOT_REJECTED };
 /*
  * Requests a place at the process of S, or (S NULL) at any process of G. Starts a process if there
  * is none. Places are assigned in the order of requests, up to `concurrency` at a time. Returns
- * SLOT_GO if R->backend, R->addr and R->slot are set, SLOT_WAIT if R->go or R->refused will be
- * called, and SLOT_REFUSED with the reason in *WHY.
+ * SLOT_GO if R->backend, R->addr and R->slot are set, SLOT_WAIT if R->go or R->rejected will be
+ * called, and SLOT_REJECTED with the reason in *WHY.
  */
-enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
+enum slot_result slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
                               enum outcome *why);
 /* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
-/* Reports that the process has answered R (response head received), which shows that it serves. */
-void slot_answered(struct slot_request *r);
+/* Reports that the process has responded to R (response head received), which shows that it serves.
+ */
+void slot_responded(struct slot_request *r);
 /* R's process if it has one that the agent manages, or NULL. */
 struct app_process *slot_request_process(const struct slot_request *r);
 /* R is an upgraded connection now: it holds no place, and does not count in the backlog. */
@@ -221,7 +222,7 @@ void slot_upgraded(struct slot_request *r);
 size_t slot_in_flight(const struct slot *s);
 /* The backlog of R's slot. R is included even after slot_leave. */
 size_t slot_backlog(const struct slot_request *r);
-/* Reports that R's process did not answer, or take R, until the time-out SETTING expired. */
+/* Reports that R's process did not respond, or take R, until the time-out SETTING expired. */
 void slot_process_stuck(struct slot_request *r, const char *setting);
 /* Counts served R; not one sent to a starting process, because its time includes the start. */
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
@@ -238,9 +239,9 @@ void slot_changed(struct slot *s);
 void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
-/* Refuses all requests that wait at S, or (S NULL) for any process of G. */
+/* Rejects all requests that wait at S, or (S NULL) for any process of G. */
 void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why);
-/* Refuses the requests waiting at S, or for any process of its group, for which no process will be
+/* Rejects the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_reject_hopeless(struct slot *s);
 

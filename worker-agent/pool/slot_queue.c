@@ -80,7 +80,7 @@ static void on_slot_queue_timeout(struct timer *t)
 
     core_leave(&r->core, loop_now_ms(loop_of(r)));
     slot_queue_stop_waiting(r);
-    r->refused(r, OUTCOME_QUEUE_WAIT);
+    r->rejected(r, OUTCOME_QUEUE_WAIT);
 }
 
 /* ---- asking ---- */
@@ -99,7 +99,7 @@ static bool has_ready_process(const struct app_group *g, const struct slot *s)
     return s->core.process != NULL && s->core.process->state == CORE_READY;
 }
 
-/* Whether the request must be refused without asking the core; *WHY is the reason. */
+/* Whether the request must be rejected without asking the core; *WHY is the reason. */
 static bool is_hopeless(const struct app_group *g, const struct slot *s, enum outcome *why)
 {
     const struct slot *other;
@@ -122,7 +122,7 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum ou
     return g->core.nprocesses == 0;
 }
 
-enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
+enum slot_result slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
                               enum outcome *why)
 {
     uint64_t starts;
@@ -131,7 +131,7 @@ enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_r
     r->slot = s;
     r->asked_us = loop_now_us(g->pool->loop);
     if (is_hopeless(g, s, why))
-        return SLOT_REFUSED;
+        return SLOT_REJECTED;
     app_pool_settle(g->pool);
     switch (core_request_process(&g->core, s != NULL ? &s->core : NULL, &r->core,
                                  loop_now_ms(loop_of(r)))) {
@@ -152,7 +152,7 @@ enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_r
         break;
     }
     *why = OUTCOME_QUEUE_FULL;
-    return SLOT_REFUSED;
+    return SLOT_REJECTED;
 }
 
 /* ---- going ---- */
@@ -176,7 +176,7 @@ void slot_leave(struct slot_request *r)
     app_pool_settle(r->group->pool);
 }
 
-void slot_answered(struct slot_request *r)
+void slot_responded(struct slot_request *r)
 {
     struct app_process *p = slot_request_process(r);
     bool first = r->first;
@@ -235,13 +235,13 @@ void slot_abandon_running(struct core_process *p)
         stop_running(container_of(core, struct slot_request, core));
 }
 
-/* ---- refusing ---- */
+/* ---- rejecting ---- */
 
 void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why)
 {
     struct list *waiting = s != NULL ? &s->core.waiting : &g->core.waiting;
 
-    /* Only the requests waiting now: a refused one may be queued again. */
+    /* Only the requests waiting now: a rejected one may be queued again. */
     for (size_t n = s != NULL ? s->core.nwaiting : g->core.nwaiting; n > 0 && !list_empty(waiting);
          --n) {
         struct core_request *core = list_first(waiting, struct core_request, node);
@@ -249,7 +249,7 @@ void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why)
 
         core_leave(core, loop_now_ms(loop_of(r)));
         slot_queue_stop_waiting(r);
-        r->refused(r, why);
+        r->rejected(r, why);
     }
 }
 

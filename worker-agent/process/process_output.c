@@ -193,7 +193,7 @@ static const char *const failure_texts[] = {
     [FAILURE_DIED_STARTING] = "died before it was ready",
     [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
     [FAILURE_DIED] = "died",
-    [FAILURE_STUCK] = "did not answer in first_byte_timeout",
+    [FAILURE_STUCK] = "did not respond in first_byte_timeout",
 };
 
 void failure_add_summary(const struct failure *f, struct text *out)

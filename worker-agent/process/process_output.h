@@ -90,7 +90,7 @@ enum failure_kind {
     FAILURE_DIED_STARTING, /* it died before it was ready */
     FAILURE_PORT_TAKEN,    /* another process listens on the port that it was given */
     FAILURE_DIED,          /* it was ready once */
-    FAILURE_STUCK,         /* it did not answer a request in first_byte_timeout */
+    FAILURE_STUCK,         /* it did not respond to a request in first_byte_timeout */
 };
 
 /* How a process failed, for operators, with what it wrote before. Owned by its slot. */
@@ -98,7 +98,7 @@ struct failure {
     enum failure_kind kind;
     unsigned slot;
     long pid; /* 0: there was none */
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char how[FAILURE_HOW_MAX + 1];
     uint64_t at_ms; /* of the loop's clock */
     struct last_lines lines;

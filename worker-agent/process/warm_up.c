@@ -150,7 +150,7 @@ static void on_warm_done(struct http_fetch *f, enum err e)
     struct warm_up *w = container_of(f, struct warm_up, fetch);
 
     if (e == ERR_OK && f->status == 200)
-        ++w->answered;
+        ++w->responded;
     else
         ++w->failed;
     if (++w->at < w->n && loop_active_ms(w->loop) < w->due_ms) {
@@ -197,7 +197,7 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                                  "Connection: close\r\n\r\n"));
     }
     w->at = 0;
-    w->answered = w->failed = 0;
+    w->responded = w->failed = 0;
     try_next(w);
     return true;
 }

@@ -55,9 +55,9 @@ void warm_targets_resize(struct warm_targets *w, size_t max);
 void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
                       struct slice target);
 /*
- * Counts the request with HEAD as sent to a process that has answered it with status 200. Only a
- * GET without body, range or upgrade, and without Cookie or Authorization, is counted, because its
- * response must not depend on the client. Other requests are ignored.
+ * Counts the request with HEAD as sent to a process that has responded to it with status 200. Only
+ * a GET without body, range or upgrade, and without Cookie or Authorization, is counted, because
+ * its response must not depend on the client. Other requests are ignored.
  */
 void warm_targets_add_head(struct warm_targets *w, struct slice head);
 /* Writes the targets to OUT, which has room for WARM_TARGETS_MAX, the most frequent one first, with
@@ -74,7 +74,7 @@ struct warm_up {
     size_t n, at;
     uint64_t due_ms; /* of all */
     struct http_fetch fetch;
-    unsigned answered, failed;       /* with 200, and not; the rest was not sent */
+    unsigned responded, failed;      /* with 200, and not; the rest was not sent */
     void (*done)(struct warm_up *w); /* once, later, unless stopped */
 };
 

@@ -47,7 +47,7 @@ static bool agent_describe(const char *what, FILE *out)
     } else if (strcmp(what, "stats") == 0) {
         status_metrics_describe(out);
     } else if (strcmp(what, "outcomes") == 0) {
-        fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
+        fputs("| response | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
 #define NOTE_NONE ""
 #define NOTE_UNPROCESSED "`Resumelb-Unprocessed: 1`"
 #define NOTE_FAILED "`Resumelb-Failed: 1`"

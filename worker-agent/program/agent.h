@@ -20,7 +20,7 @@
 enum agent_phase {
     AGENT_RUNNING,
     AGENT_DRAINING, /* slots announce it; requests are served as before */
-    AGENT_LEAVING,  /* streams have ended; new requests are refused, those there are finished */
+    AGENT_LEAVING,  /* streams have ended; new requests are rejected, those there are finished */
     AGENT_STOPPING, /* processes are ended */
     AGENT_CLOSING   /* connections are closed; then the loop stops */
 };

@@ -27,7 +27,7 @@
 enum {
     TICK_MS = 20,
     GRACE_MS = 2000,
-    /* For load balancers to take the last bytes of answers. */
+    /* For load balancers to take the last bytes of responses. */
     CLOSE_MS = 2000,
     /* For a supervisor that does not end. Processes have their stop_timeout, then SIGKILL. */
     SUPERVISOR_END_MS = 60000,
@@ -322,7 +322,7 @@ static void agent_stop_tick(void *context, struct upgrade *u)
     }
 }
 
-static const struct upgrade_ops ops = {.refuse = agent_stop_reject,
+static const struct upgrade_ops ops = {.reject = agent_stop_reject,
                                        .pass = agent_stop_pass,
                                        .release = agent_stop_release,
                                        .drain = agent_stop_drain,

@@ -117,7 +117,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "slot", s->core.n);
     put_text(w, "address", s->name);
     put_text(w, "state", waiting ? "waiting" : resume_state_text(state));
-    put_text(w, "incarnation", s->incarnation);
+    put_text(w, "instance", s->instance);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
     json_put_int(w, "tunnels", (int64_t)s->ntunnels);
@@ -255,7 +255,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     put_text(&w, "program", "resumelb-agent");
     put_text(&w, "version", RLB_VERSION);
     json_put_int(&w, "pid", getpid());
-    json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
+    json_put_int(&w, "supervisor_pid", supervisor_link_pid(a->pool.supervisor));
     put_text(&w, "phase", agent_phase_texts[a->phase]);
     json_put_real(&w, "uptime_s", agent_status_seconds(a->started_ms, now_ms));
     json_put_int(&w, "connections", (int64_t)http_server_connections(a->front->server));
@@ -300,7 +300,7 @@ static void put_resume(struct json_writer *w, const struct slot *s, const struct
     put_text(w, "application", s->group->name);
     json_put_int(w, "slot", s->core.n);
     put_text(w, "address", s->name);
-    put_text(w, "incarnation", s->incarnation);
+    put_text(w, "instance", s->instance);
     put_text(w, "fingerprint", m->fingerprint);
     json_put_int(w, "generation", (int64_t)m->generation);
     json_open_object(w, "skills");

@@ -163,7 +163,7 @@ static const struct metric metrics[] = {
     METRIC_LOG_DROPPED(each_agent),
     METRIC_STATE_UNSAVED(each_agent),
     AGENT("host_settings_changes_total", COUNTER, "changes", host.changes, "Settings of the host changed by the tree, or by a reload of the file."),
-    AGENT("host_refused_settings", GAUGE, "settings", host.refused, "Settings in the host's node of the tree that are rejected at present: the status page shows which and why."),
+    AGENT("host_rejected_settings", GAUGE, "settings", host.rejected, "Settings in the host's node of the tree that are rejected at present: the status page shows which and why."),
     AGENT("host_settings_held", GAUGE, "nodes", host.held, "1 while the host's settings are held, because their node vanished or cannot be read."),
     {"processes_by_state", STAT_GAUGE, "processes", "state", "Processes that are starting (replacements too), busy, idle, or leaving.", each_state, METRIC_GET, 0, 0, NULL},
     GROUP("processes_min", "processes", min_processes, "The effective min_processes."),

@@ -93,7 +93,7 @@ bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVIS
 
 /* ---- sockets ---- */
 
-/* ID_SHOWN: bytes of an incarnation in a file's name. */
+/* ID_SHOWN: bytes of an instance in a file's name. */
 enum { ID_SHOWN = 16, PORT_TRIES = 32 };
 
 static enum err spawner_fail(char why[SUPERVISOR_WHY_MAX], const char *what)

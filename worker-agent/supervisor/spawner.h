@@ -27,7 +27,7 @@ enum {
 #define SUPERVISOR_EXIT_SUCCESS "exit 0"
 
 struct spawn_request {
-    char id[INCARNATION_MAX + 1]; /* the incarnation, at least 16 bytes */
+    char id[INSTANCE_MAX + 1]; /* the instance, at least 16 bytes */
     char application[APP_NAME_MAX + 1];
     char spec[FINGERPRINT_LEN + 1];
     unsigned slot;
@@ -84,7 +84,7 @@ void spawner_clean_up(struct spawned *p);
  */
 struct child { /* one process */
     struct list node;
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char application[APP_NAME_MAX + 1];
     char spec[FINGERPRINT_LEN + 1];
     char *note;

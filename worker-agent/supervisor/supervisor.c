@@ -175,7 +175,7 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
                 p->spawned.output_fd);
     else
         send_to(k->agents[from],
-                json_pack("{s:s, s:s, s:s}", "op", "refused", "id", message_string(message, "id"),
+                json_pack("{s:s, s:s, s:s}", "op", "rejected", "id", message_string(message, "id"),
                           "why", why),
                 -1);
 }

@@ -21,7 +21,7 @@
  *                                                       note, age_ms, busy} + output, each
  *   spawn {struct spawn_request}          ->
  *                                         <-   spawned {id, pid, address} + output, or
- *                                              refused {id, why}
+ *                                              rejected {id, why}
  *   note {id, note}                       ->   (kept for the next agent)
  *   signal {id, signal}                   ->
  *                                         <-   died {id, how}
@@ -62,7 +62,7 @@ struct supervisor_link;
 
 /* A process that the supervisor had before this agent. */
 struct adoptable_process {
-    char id[INCARNATION_MAX + 1];
+    char id[INSTANCE_MAX + 1];
     char application[APP_NAME_MAX + 1];
     char spec[FINGERPRINT_LEN + 1];
     char address[ADDR_TEXT_MAX];

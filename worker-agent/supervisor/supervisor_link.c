@@ -19,7 +19,7 @@
 #include "common/net/packet.h"
 
 enum {
-    /* Maximum time for an existing supervisor to answer, and for one that was forked here. */
+    /* Maximum time for an existing supervisor to respond, and for one that was forked here. */
     HELLO_MS = 5000,
     FORKED_HELLO_MS = 60000,
     /* Maximum time for the previous supervisor to release its lock: it is ending its processes. */
@@ -97,7 +97,7 @@ static pid_t greet_supervisor(int fd, const struct supervisor_options *o, uint64
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
                               "adopt_timeout_ms", (json_int_t)o->adopt_timeout_ms);
-    json_t *answer;
+    json_t *response;
     int passed;
     pid_t pid = 0;
 
@@ -105,18 +105,18 @@ static pid_t greet_supervisor(int fd, const struct supervisor_options *o, uint64
         json_object_set_new(hello, "users", supervisor_rights_message(o->rights));
     enum err e = packet_send(fd, hello, -1);
     json_decref(hello);
-    if (e != ERR_OK || packet_await(fd, until_us, &answer, &passed) != ERR_OK)
+    if (e != ERR_OK || packet_await(fd, until_us, &response, &passed) != ERR_OK)
         return 0;
-    json_int_t n = json_integer_value(json_object_get(answer, "processes"));
+    json_int_t n = json_integer_value(json_object_get(response, "processes"));
     /* A supervisor without a list of users starts processes of any user, root's too: that would
      * leave the agent with root's rights after all. */
-    bool acceptable = json_integer_value(json_object_get(answer, "v")) == SUPERVISOR_VERSION &&
+    bool acceptable = json_integer_value(json_object_get(response, "v")) == SUPERVISOR_VERSION &&
                       (!supervisor_rights_has_others(o->rights) ||
-                       json_is_true(json_object_get(answer, "limited")));
+                       json_is_true(json_object_get(response, "limited")));
     if (acceptable && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
         receive_list(fd, (size_t)n, until_us, out))
-        pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
-    json_decref(answer);
+        pid = (pid_t)json_integer_value(json_object_get(response, "pid"));
+    json_decref(response);
     return pid;
 }
 

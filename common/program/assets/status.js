@@ -98,14 +98,14 @@ export function table(scope, label, columns, rows, {className, except} = {}) {
       h('tbody', null, rows.map(line))));
 }
 
-/** The settings of the program or of an application: {name: {value, origin, refused}}. */
+/** The settings of the program or of an application: {name: {value, origin, rejected}}. */
 export function settings(scope, title, all) {
   const rows = Object.entries(all ?? {});
   return part(title, `${rows.length}, with the origin of each value`, false, table(scope, title, [
     column('setting', row => row[0]),
     column('value', row => row[1].value, text, {show: ([, s]) => h('code', null, text(s.value))}),
     column('origin', row => row[1].origin, text, {show: ([, s]) => h('span', {class: s.origin === 'default' && 'soft'}, text(s.origin))}),
-    column('rejected', row => row[1].refused, text, {class: 'bad', show: ([, s]) => s.refused}),
+    column('rejected', row => row[1].rejected, text, {class: 'bad', show: ([, s]) => s.rejected}),
   ], rows, {className: 'settings'}));
 }
 
@@ -115,9 +115,9 @@ export function unsavedFiles(files = []) {
 }
 
 /** Problems of the tree's settings: of an application, or of an agent's host. */
-export function treeProblems({refused = [], broken_links = [], held, problem}) {
+export function treeProblems({rejected = [], broken_links = [], held, problem}) {
   return [
-    refused.map(r => notice('Setting ', h('code', null, r.name), ' = ', h('code', null, text(r.value)), ' of the tree is rejected: ', r.why)),
+    rejected.map(r => notice('Setting ', h('code', null, r.name), ' = ', h('code', null, text(r.value)), ' of the tree is rejected: ', r.why)),
     held && notice('The settings of the tree are held: their node does not exist or cannot be read.'),
     broken_links.map(link => notice('A link in the tree cannot be resolved: ', link)),
     problem && !broken_links.includes(problem) && notice('The tree\u2019s node: ', problem),

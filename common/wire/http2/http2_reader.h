@@ -143,7 +143,7 @@ struct http2_events {
     enum request_fault (*request)(void *owner, struct http2_head *head);
     /*
      * FAULT of a request or a stream: a stream error PROTOCOL_ERROR (section 8.1.1). Of a request,
-     * HEAD is what is known of it, and SIDE is NULL. The owner answers, or resets the stream; if
+     * HEAD is what is known of it, and SIDE is NULL. The owner responds, or resets the stream; if
      * head->side.ended is not set, it discards what is still to come of it. Later, HEAD is NULL and
      * SIDE that of the stream: its discard is already set, and its ended if this came by trailers.
      */

@@ -151,7 +151,7 @@ function classes(name, a) {
 // ---- limits ----
 
 /** Rejected by a full queue, or because the daemon was unreachable; of a shadow: would have been. */
-const refused = ({figures: f}) => f && (f.shadow ? f.shadow_full : f.refused_full + f.refused_connections + f.unreachable_closed);
+const rejected = ({figures: f}) => f && (f.shadow ? f.shadow_full : f.rejected_full + f.rejected_connections + f.unreachable_closed);
 
 function limitTable(name, limits) {
   const of = member => row => row.figures?.[member];
@@ -162,8 +162,8 @@ function limitTable(name, limits) {
     column('held', of('held'), number),
     column('workers', of('workers'), number, {show: ({figures: f}) => `${f.workers} a key${f.slots > 0 ? `, ${f.slots} in all` : ''}`}),
     column('waiting', of('waiting'), number, {bad: some}),
-    column('rejected', refused, number, {bad: (n, row) => n > 0 && !row.figures.shadow}),
-    column('timed out', of('refused_timeout'), number, {bad: some}),
+    column('rejected', rejected, number, {bad: (n, row) => n > 0 && !row.figures.shadow}),
+    column('timed out', of('rejected_timeout'), number, {bad: some}),
     column('coalesced', of('coalesced'), number),
     column('stale', of('stale'), number),
     column('admitted uncounted', of('unreachable_open'), number, {bad: some}),
@@ -181,16 +181,16 @@ function limits(name, a) {
       column('key', 'key', text, {class: 'classes'}), column('waited', 'waited_s', seconds), column('waits', 'waits', number)], keys)],
     a.pool_counter_servers.length > 0 && [h('h3', null, 'Pool counter daemons'), table(name, 'Pool counter daemons', [
       column('daemon', 'name'),
-      column('state', d => d.resting ? 'suspended' : 'in use', text,
-        {show: d => h('span', {class: d.resting ? 'bad' : 'good'}, d.resting ? 'suspended' : 'in use')}),
+      column('state', d => d.suspended ? 'suspended' : 'in use', text,
+        {show: d => h('span', {class: d.suspended ? 'bad' : 'good'}, d.suspended ? 'suspended' : 'in use')}),
       column('connections', 'connections', number),
       column('idle', 'idle', number)], a.pool_counter_servers)],
     a.stored_responses?.responses > 0 && h('p', {class: 'soft'}, `Stored responses: ${number(a.stored_responses.responses)}, ${memory(a.stored_responses.bytes)}`),
     a.rates.length > 0 && [h('h3', null, 'Rates'), table(name, 'Rates', [
       column('rate', 'name'),
       column('admitted', 'passed', number),
-      column('rejected', 'refused', number, {bad: some}),
-      column('would be rejected', 'shadow_refused', number, {help: 'Requests that a rate with shadow: true would have rejected.'}),
+      column('rejected', 'rejected', number, {bad: some}),
+      column('would be rejected', 'shadow_rejected', number, {help: 'Requests that a rate with shadow: true would have rejected.'}),
       column('keys', 'keys', number),
       column('keys evicted', 'evicted', number, {bad: some, help: 'Removed to make room: max_keys may be too small.'})], a.rates)],
   ];
@@ -208,7 +208,7 @@ function tree({tree: t}) {
       ['tree connected', t.connected ? 'yes' : 'no', {help: 'Whether it can be reached; otherwise the last known state is used.'}],
       ['registered', t.registered ? 'yes' : 'no', {help: 'This load balancer, under all its names.'}],
       ['registrations', number(t.providers), {help: 'Workers registered.'}],
-      ['rejected', number(t.refused), {bad: some(t.refused), help: 'Registrations of another application, or without a permitted address.'}],
+      ['rejected', number(t.rejected), {bad: some(t.rejected), help: 'Registrations of another application, or without a permitted address.'}],
       ['held', number(t.held), {bad: some(t.held), help: 'Workers that are held although their registration ended, because many ended at once.'}],
       ['snapshot age', seconds(t.remembered_age_s), {bad: some(t.remembered_age_s), help:
         'Age of the list of workers, if it is the one stored on disk.'}],

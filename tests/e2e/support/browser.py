@@ -38,7 +38,7 @@ class Browser:
             preexec_fn=lambda: place(to_read, to_write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
-        self.buffer, self.serial, self.session, self.requests, self.complaints, self.answers = b'', 0, None, [], [], {}
+        self.buffer, self.serial, self.session, self.requests, self.complaints, self.responses = b'', 0, None, [], [], {}
         context = self.call('Target.createBrowserContext')['browserContextId']
         target = self.call('Target.createTarget', url='about:blank', browserContextId=context)['targetId']
         self.session = self.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
@@ -72,22 +72,22 @@ class Browser:
             message['sessionId'] = self.session
         os.write(self.out, json.dumps(message).encode() + b'\0')
         number, deadline = self.serial, time.monotonic() + LIMIT
-        while number not in self.answers:
+        while number not in self.responses:
             self.read(deadline - time.monotonic())
-        answer = self.answers.pop(number)
-        assert 'error' not in answer, (method, answer)
-        return answer['result']
+        response = self.responses.pop(number)
+        assert 'error' not in response, (method, response)
+        return response['result']
 
     def read(self, seconds):
         """Processes received messages. Waits at most SECONDS for one."""
-        assert seconds > 0 and select.select([self.inp], [], [], seconds)[0], 'Chromium does not answer'
+        assert seconds > 0 and select.select([self.inp], [], [], seconds)[0], 'Chromium does not respond'
         data = os.read(self.inp, 1 << 20)
         assert data, 'Chromium has ended'
         self.buffer += data
         *messages, self.buffer = self.buffer.split(b'\0')
         for m in map(json.loads, messages):
             if 'id' in m:
-                self.answers[m['id']] = m
+                self.responses[m['id']] = m
             elif m.get('sessionId') == self.session:
                 self.on_event(m['method'], m['params'])
 

@@ -126,7 +126,7 @@ def shown(address, name, context=None):
         return hashlib.sha256(s.getpeercert(True)).hexdigest()
 
 
-def refused(address, name=None, context=None):
+def rejected(address, name=None, context=None):
     """Returns whether the handshake fails."""
     try:
         dial(address, name, context).close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSGI application of the chaos run: the target defines the body; a POST is recorded before it is answered."""
+"""The WSGI application of the chaos run: the target defines the body; a POST is recorded before it gets a response."""
 import os
 import time
 

@@ -38,7 +38,7 @@ class Worker:
         self.name, self.bad, self.executed = name, kind == 'bad', executed
         self.random = random.Random(int(seed))
         self.listener = socket.create_server(('127.0.0.1', int(port)), backlog=256)
-        self.incarnation = '%s-%s' % (name, seed)
+        self.instance = '%s-%s' % (name, seed)
 
     def run(self):
         print('ready', flush=True)
@@ -86,7 +86,7 @@ class Worker:
             return True
         if method == 'POST':
             record(self.executed, target, body)
-        how = self.random.choice(FAULTS) if self.bad and self.random.random() < 0.5 else answer
+        how = self.random.choice(FAULTS) if self.bad and self.random.random() < 0.5 else respond
         return how(self, sock, target)
 
     def body(self, stream, headers):
@@ -104,7 +104,7 @@ class Worker:
         if headers.get('resumelb-feed') != '1':
             sock.sendall(b'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n')
             return True
-        line = {'v': 1, 'incarnation': self.incarnation, 'application': 'app', 'version': '', 'fingerprint': '0' * 16,
+        line = {'v': 1, 'instance': self.instance, 'application': 'app', 'version': '', 'fingerprint': '0' * 16,
                 'state': 'ready', 'generation': 1, 'skills': {}}
         sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                      b'Transfer-Encoding: chunked\r\n\r\n')
@@ -132,9 +132,9 @@ def send_chunk(sock, data, extension=b''):
     sock.sendall(b'%x%s\r\n%s\r\n' % (len(data), extension, data))
 
 
-# ---- answers that are right, if not always nice ----
+# ---- responses that are right, if not always nice ----
 
-def answer(w, sock, target):
+def respond(w, sock, target):
     body, framing = body_of(target), framing_of(target)
     if framing == 'length':
         sock.sendall(w.head(length(body)) + body)
@@ -153,7 +153,7 @@ def answer(w, sock, target):
 
 def interim_first(w, sock, target):
     sock.sendall(b'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n')
-    return answer(w, sock, target)
+    return respond(w, sock, target)
 
 
 def extensions_and_trailers(w, sock, target):
@@ -179,11 +179,11 @@ def too_long(w, sock, target):
     return True
 
 
-def two_answers(w, sock, target):
+def two_responses(w, sock, target):
     """Sends an unsolicited second response in the same write: a later one could be read as the response to the next request."""
     body = body_of(target)
     if len(body) > 16_000:
-        return answer(w, sock, target)
+        return respond(w, sock, target)
     sock.sendall(w.head(length(body)) + body + w.head(b'Content-Length: 6') + b'stolen')
     return True
 
@@ -250,7 +250,7 @@ def reset_before_the_end(w, sock, target):
     raise Reset
 
 
-FAULTS = [interim_first, extensions_and_trailers, byte_by_byte, too_long, two_answers, reset, close, half_a_head, garbage, garbage,
+FAULTS = [interim_first, extensions_and_trailers, byte_by_byte, too_long, two_responses, reset, close, half_a_head, garbage, garbage,
           hang, half_a_body, half_a_chunk, bad_chunk, reset_before_the_end]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Retries of requests that a worker fails: the tests check which requests are retried, on which worker, and how often each is
-sent. There are two workers. A request fails on the worker that receives it first; any later attempt is answered.
+sent. There are two workers. A request fails on the worker that receives it first; any later attempt gets a response.
 """
 import threading
 
@@ -10,15 +10,15 @@ from .http import Client, CutShort
 GROUP = 'tried again'
 SAFE, IDEMPOTENT, ONCE = ('GET', 'HEAD'), ('PUT', 'DELETE'), ('POST', 'PATCH')
 METHODS = (*SAFE, *IDEMPOTENT, *ONCE)
-REFUSALS = ('answers 502', 'answers 503', 'pretends to be an agent')
+REJECTIONS = ('responds 502', 'responds 503', 'pretends to be an agent')
 SILENT = 'is silent'
-FAULTS = ('resets', 'closes', 'half a head', 'garbage', SILENT, *REFUSALS)
-ANSWERS = {'answers 502': (502, '502 Theirs', ()), 'answers 503': (503, '503 Theirs', ()),
+FAULTS = ('resets', 'closes', 'half a head', 'garbage', SILENT, *REJECTIONS)
+RESPONSES = {'responds 502': (502, '502 Theirs', ()), 'responds 503': (503, '503 Theirs', ()),
            'pretends to be an agent': (503, '503 Theirs', (('Resumelb-Unprocessed', '1'),))}
 
 
 class Faulty:
-    """Workers that fail requests for targets of the form /MARK?FAULT and answer all others."""
+    """Workers that fail requests for targets of the form /MARK?FAULT and respond to all others."""
 
     def __init__(self, world, count=2):
         self.lock = threading.Lock()
@@ -37,17 +37,17 @@ class Faulty:
             with self.lock:
                 tries = self.tries.setdefault(mark, [])
                 tries.append((n, c.number, before))
-            # A fault "kept ..." occurs only on reused connections, any other on the first attempt. Faults that close a reused
+            # A fault "reused ..." occurs only on reused connections, any other on the first attempt. Faults that close a reused
             # connection occur on every reused connection.
-            kept, fault = fault.startswith('kept '), fault.removeprefix('kept ')
-            first = all(t[2] == 0 for t in tries[:-1]) if kept else len(tries) == 1
-            fails = (first or fault in ('resets', 'closes') and kept) and (before > 0 or not kept)
+            reused, fault = fault.startswith('reused '), fault.removeprefix('reused ')
+            first = all(t[2] == 0 for t in tries[:-1]) if reused else len(tries) == 1
+            fails = (first or fault in ('resets', 'closes') and reused) and (before > 0 or not reused)
             if fault and fails:
                 self.fail(c, fault, request[0].startswith(b'HEAD'))
-                if fault not in REFUSALS:
+                if fault not in REJECTIONS:
                     return
             else:
-                c.answer(b'' if request[0].startswith(b'HEAD') else b'fine')
+                c.respond(b'' if request[0].startswith(b'HEAD') else b'fine')
             before += 1
 
     @staticmethod
@@ -61,16 +61,16 @@ class Faulty:
         elif fault == SILENT:
             while c.sock.recv(65536):
                 pass
-        elif fault in ANSWERS:
-            _, status, headers = ANSWERS[fault]
-            c.answer(b'' if is_head else b'no', status, headers)
+        elif fault in RESPONSES:
+            _, status, headers = RESPONSES[fault]
+            c.respond(b'' if is_head else b'no', status, headers)
 
 
 def expected(method, fault):
     """The correct results: {status: maximum number of attempts}."""
-    plain = fault.removeprefix('kept ')
-    if plain in ANSWERS:
-        return {ANSWERS[plain][0]: 1}
+    plain = fault.removeprefix('reused ')
+    if plain in RESPONSES:
+        return {RESPONSES[plain][0]: 1}
     if plain == SILENT:
         return {504: 1}
     if method in SAFE:
@@ -96,7 +96,7 @@ def judge(faulty, address, method, fault, number):
     right = expected(method, fault)
     # The request may not have used an idle connection; then nothing failed. With the short time-out of the silent worker any
     # response may be late.
-    if fault.startswith('kept ') and not any(t[2] for t in tries):
+    if fault.startswith('reused ') and not any(t[2] for t in tries):
         right = {200: 1} | ({504: 1} if fault.endswith(SILENT) else {})
     if status not in right or len(tries) > right[status]:
         return ['%d, sent %d times: %s' % (status, len(tries), tries)]
@@ -115,10 +115,10 @@ def run_faults(faulty, patient, hasty=None):
     for fault in FAULTS:
         address = hasty or patient if fault == SILENT else patient
         for method in METHODS:
-            for kept in (False, True):
-                if kept:
+            for reused in (False, True):
+                if reused:
                     for _ in range(4):      # each worker then has an idle connection
                         ask(address, 'GET', '/warm')
-                name = 'kept ' + fault if kept else fault
+                name = 'reused ' + fault if reused else fault
                 results.append((method, name, judge(faulty, address, method, name, len(results))))
     return results

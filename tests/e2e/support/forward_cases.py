@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes that a gateway makes to forwarded requests (RFC 9110 7.6), and the state of the connection afterwards."""
 from .conformance import Case
-from .request_cases import END, GET, NEXT, POST, chunked, free, get, post, refused
+from .request_cases import END, GET, NEXT, POST, chunked, free, get, post, rejected
 
 ASKED_NEXT = ('GET', '/next', b'')
 
@@ -43,7 +43,7 @@ def hop_cases():
     yield Case(g, 'websocket in HTTP/1.0', get(b'Upgrade: websocket', b'Connection: Upgrade', *ws,
                                                version=b'HTTP/1.0'), lacks=['upgrade'], after='closed', only='resumelb')
     # Other proxies may accept it as HTTP/2 with prior knowledge.
-    yield refused(g, 'HTTP/2 without having asked', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', None, status=(400, 405, 505),
+    yield rejected(g, 'HTTP/2 without having asked', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', None, status=(400, 405, 505),
                   only='resumelb')
 
 
@@ -86,9 +86,9 @@ def claim_cases():
                    only='resumelb' if b'_' in name else None)
 
 
-def answer_says(name, value):
+def response_says(name, value):
     def check(out):
-        got = out.answers[0][1].get(name)
+        got = out.responses[0][1].get(name)
         ok = got is None or got.lower() == value if value == 'keep-alive?' else (got or '').lower() == value
         return None if ok else '%s: %r' % (name, got)
     return check
@@ -98,12 +98,12 @@ def connection_cases():
     g = 'connection'
     old = b'HTTP/1.0'
     yield Case(g, 'HTTP/1.1 stays open', get())
-    yield Case(g, 'close', get(b'Connection: close'), after='closed', check=answer_says('connection', 'close'))
+    yield Case(g, 'close', get(b'Connection: close'), after='closed', check=response_says('connection', 'close'))
     yield Case(g, 'CLOSE', get(b'Connection: CLOSE'), after='closed')
     yield Case(g, 'close in a list', get(b'Connection: x, close'), after='closed')
     yield Case(g, 'HTTP/1.0 closes', get(version=old), after='closed')
     yield Case(g, 'HTTP/1.0 with keep-alive', get(b'Connection: keep-alive', version=old), after='open',
-               check=answer_says('connection', 'keep-alive'))
+               check=response_says('connection', 'keep-alive'))
     yield Case(g, 'HTTP/1.0 with Keep-Alive', get(b'Connection: Keep-Alive', version=old), after='open')
     yield free(g, 'HTTP/1.0 with close and keep-alive', get(b'Connection: close, keep-alive', version=old), 'pass',
                after='closed')
@@ -119,9 +119,9 @@ def connection_cases():
     yield Case(g, 'HEAD and GET', get(method=b'HEAD') + get(), requests=[('HEAD', '/c', b''), GET])
     yield Case(g, 'a body that looks like a request', post(b'Content-Length: %d' % len(NEXT), body=NEXT) + get(),
                requests=[('POST', '/c', NEXT), GET])
-    yield refused(g, 'good ones before a bad one', get() * 3 + b'GET /c HTTP/1.1\r\n\r\n' + NEXT, 'no Host',
+    yield rejected(g, 'good ones before a bad one', get() * 3 + b'GET /c HTTP/1.1\r\n\r\n' + NEXT, 'no Host',
                   requests=[GET] * 3)
-    yield refused(g, 'a bad one before good ones', get(b'X : y') + NEXT * 3, 'malformed or folded header field')
+    yield rejected(g, 'a bad one before good ones', get(b'X : y') + NEXT * 3, 'malformed or folded header field')
     g = 'pieces'
     for name, data, asked in [('a request', get(b'X: y'), [GET]), ('two', get() + NEXT, [GET, ASKED_NEXT]),
                               ('a body', post(b'Content-Length: 3', body=b'abc'), [POST]),
@@ -133,8 +133,8 @@ def connection_cases():
     g = 'cut short'
     whole = get(b'X: y')
     for i in range(1, len(whole) - 1, 3):
-        yield refused(g, 'head ends after %d bytes' % i, whole[:i], None, fin=True, after=None)
-    yield refused(g, 'nothing at all', b'', None, fin=True, after=None)
+        yield rejected(g, 'head ends after %d bytes' % i, whole[:i], None, fin=True, after=None)
+    yield rejected(g, 'nothing at all', b'', None, fin=True, after=None)
 
 
 def expect_cases():
@@ -151,7 +151,7 @@ def expect_cases():
                                                        version=b'HTTP/1.0') + b'abc', requests=[POST], after='closed',
                check=interim(0))
     yield Case(g, 'without a body', get(b'Expect: 100-continue'), check=interim(0), only='resumelb')
-    yield refused(g, 'no 100 for what is refused', post(b'Expect: 100-continue', b'Content-Length: 3',
+    yield rejected(g, 'no 100 for what is rejected', post(b'Expect: 100-continue', b'Content-Length: 3',
                                                         b'Transfer-Encoding: chunked'),
                   'both Content-Length and Transfer-Encoding', only='resumelb')
 
@@ -167,7 +167,7 @@ def garbage_cases():
                        ('UTF-16', get().decode().encode('utf-16')), ('a byte order mark', b'\xef\xbb\xbf' + get()),
                        ('redis', b'*1\r\n$4\r\nPING\r\n\r\n'), ('memcached', b'get key\r\n\r\n'),
                        ('SOCKS', b'\x05\x01\x00' + END), ('FastCGI', b'\x01\x01\x00\x01\x00\x08\x00\x00' + END)]:
-        yield refused(g, name, data, None)
+        yield rejected(g, name, data, None)
 
 
 def cases():

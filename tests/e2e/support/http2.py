@@ -280,10 +280,10 @@ class Http2:
 
     def ping(self, mark=b'whatever'):
         """Sends a PING and waits for its acknowledgement: all data sent before was processed then."""
-        def answered():
+        def responded():
             return any(k == PING and f & ACK and p == mark for k, f, _, p in self.frames)
         self.send(frame(PING, mark))
-        return self.until(lambda: answered() or self.goaway not in (None, 'NO_ERROR'))
+        return self.until(lambda: responded() or self.goaway not in (None, 'NO_ERROR'))
 
     def get(self, number=1, fields=None):
         self.send(frame(HEADERS, fields if fields is not None else request(), END_STREAM | END_HEADERS, number))

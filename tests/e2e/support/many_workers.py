@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Many workers in one process: many_workers.py PORT COUNT listens on COUNT loopback addresses with the same port and answers every
+Many workers in one process: many_workers.py PORT COUNT listens on COUNT loopback addresses with the same port and responds to every
 request with the address that received it. It supports only the subset of HTTP that a load balancer sends.
 """
 import asyncio
@@ -22,7 +22,7 @@ class Worker(asyncio.BufferedProtocol):
         self.transport = transport
         self.rest, self.room = b'', bytearray(1 << 14)
         body = ('%s:%d' % transport.get_extra_info('sockname')).encode()
-        self.answer = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Worker: %s\r\n\r\n%s' % (len(body), body, body)
+        self.response = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Worker: %s\r\n\r\n%s' % (len(body), body, body)
 
     def get_buffer(self, sizehint):
         return self.room
@@ -30,7 +30,7 @@ class Worker(asyncio.BufferedProtocol):
     def buffer_updated(self, count):
         *heads, self.rest = (self.rest + self.room[:count]).split(b'\r\n\r\n')
         if heads:
-            self.transport.write(self.answer * len(heads))
+            self.transport.write(self.response * len(heads))
 
 
 async def serve(port, count):

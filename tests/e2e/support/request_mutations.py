@@ -44,7 +44,7 @@ def mutation(random, number):
     return b''.join(one(random, number) for _ in range(random.choice((1, 1, 2, 3))))
 
 
-class Refused(Exception):
+class Rejected(Exception):
     pass
 
 
@@ -62,7 +62,7 @@ class Reader:
             raise Incomplete
         line, self.at = self.data[self.at:end], end + 1
         if not line.endswith(b'\r') or b'\r' in line[:-1]:
-            raise Refused
+            raise Rejected
         return line[:-1]
 
     def take(self, n):
@@ -78,7 +78,7 @@ class Reader:
                 return
             field = FIELD.match(line)
             if not field:
-                raise Refused
+                raise Rejected
             yield field[1].lower(), field[2]
 
     def chunks(self):
@@ -86,7 +86,7 @@ class Reader:
         while True:
             size = CHUNK.match(self.line())
             if not size:
-                raise Refused
+                raise Rejected
             n = int(size[1], 16)
             if n == 0:
                 for _ in self.fields():
@@ -95,7 +95,7 @@ class Reader:
             body += self.take(n)
             end = self.take(min(2, len(self.data) - self.at))
             if not b'\r\n'.startswith(end):
-                raise Refused
+                raise Rejected
             if len(end) < 2:
                 raise Incomplete
 
@@ -104,30 +104,30 @@ class Reader:
             self.at += 2
         line = re.match(rb'(' + TOKEN + rb') (/[!-~]*) HTTP/1\.1\Z', self.line())
         if not line:
-            raise Refused
+            raise Rejected
         lengths, codings, hosts = [], [], []
         kinds = {b'content-length': lengths, b'transfer-encoding': codings, b'host': hosts}
         for name, value in self.fields():
             kinds.get(name, []).append(value)
         if len(hosts) != 1 or len(lengths) + len(codings) > 1:
-            raise Refused
+            raise Rejected
         if any(c.lower() != b'chunked' for c in codings):
-            raise Refused
+            raise Rejected
         if any(not re.match(rb'[0-9]+\Z', n) or int(n) >= 1 << 63 for n in lengths):
-            raise Refused
+            raise Rejected
         body = self.chunks() if codings else self.take(int(lengths[0])) if lengths else b''
         return line[1].decode(), line[2].decode(), body
 
 
 def read(data):
-    """Parses DATA. Returns (requests, 'whole', 'incomplete' or 'refused')."""
+    """Parses DATA. Returns (requests, 'whole', 'incomplete' or 'rejected')."""
     reader, requests = Reader(data), []
     try:
         # An empty line at the end may precede the next request.
         while data[reader.at:] not in (b'', b'\r\n'):
             requests.append(reader.request())
-    except Refused:
-        return requests, 'refused'
+    except Rejected:
+        return requests, 'rejected'
     except Incomplete:
         return requests, 'incomplete'
     return requests, 'whole'

@@ -24,7 +24,7 @@ PACED_ATTEMPTS = 20
 
 
 class Player:
-    """The worker. A target selects a case, or, as /plain-..., is answered with its own name."""
+    """The worker. A target selects a case, or, as /plain-..., gets a response with its own name."""
 
     def __init__(self, world):
         self.cases = {c.path: c for c in ALL}
@@ -49,7 +49,7 @@ class Player:
                     self.wrong.append((closed_by, target[2]))
             case = self.cases.get(target[0])
             if case is None:
-                c.answer(target[0].encode(), headers=[('X-Conn', c.number)])
+                c.respond(target[0].encode(), headers=[('X-Conn', c.number)])
                 continue
             try:
                 ended = self.play(c, case)
@@ -375,7 +375,7 @@ class Subject:
         """
         target, kept = '/plain-%d' % self.asked, seen.kept
 
-        def answer():
+        def respond():
             """Returns None if the worker was late, which does not indicate a fault that the case has caused."""
             nonlocal client, kept
             if not kept:
@@ -385,7 +385,7 @@ class Subject:
             kept = got.kept
             return None if self.hasty and got.status == 504 and not got.wrong else got
         try:
-            got = wait_until(answer, 'an answer')
+            got = wait_until(respond, 'a response')
         finally:
             client.close()
         if (got.status, got.body) != (200, target.encode()) or got.wrong:

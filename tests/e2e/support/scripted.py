@@ -43,7 +43,7 @@ class Connection:
     def write(self, data):
         self.sock.sendall(data)
 
-    def answer(self, body=b'ok', status='200 OK', headers=()):
+    def respond(self, body=b'ok', status='200 OK', headers=()):
         lines = ['HTTP/1.1 ' + status, 'Content-Length: %d' % len(body)] + ['%s: %s' % h for h in headers]
         self.write('\r\n'.join(lines).encode() + b'\r\n\r\n' + body)
 
@@ -131,16 +131,16 @@ class Scripted:
         assert not self.errors, self.errors
 
 
-def serve(answer):
-    """Returns a script that calls answer(connection, head, body) for every request of a connection."""
+def serve(response):
+    """Returns a script that calls respond(connection, head, body) for every request of a connection."""
     def script(c):
         while True:
             request = c.read_request()
             if request is None:
                 return
-            answer(c, *request)
+            response(c, *request)
     return script
 
 
 def hello(c, head, body):
-    c.answer(b'hello')
+    c.respond(b'hello')

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from .base import LIMIT, free_port
 
 PUSHED = 20             # number of messages of one /push
-REFUSED = {'/403': http.HTTPStatus.FORBIDDEN, '/401': http.HTTPStatus.UNAUTHORIZED, '/503': http.HTTPStatus.SERVICE_UNAVAILABLE}
+REJECTED = {'/403': http.HTTPStatus.FORBIDDEN, '/401': http.HTTPStatus.UNAUTHORIZED, '/503': http.HTTPStatus.SERVICE_UNAVAILABLE}
 
 
 class WebSocketWorker:
@@ -52,8 +52,8 @@ class WebSocketWorker:
         if 'upgrade' not in headers.get('Connection', '').lower():
             self.gets += 1
             return http.HTTPStatus.OK, [('Content-Type', 'text/plain')], b'ordinary'
-        if path in REFUSED:
-            return REFUSED[path], [('X-Reason', 'not here'), ('WWW-Authenticate', 'Basic realm="x"')], b'refused by the worker'
+        if path in REJECTED:
+            return REJECTED[path], [('X-Reason', 'not here'), ('WWW-Authenticate', 'Basic realm="x"')], b'rejected by the worker'
         return None
 
     async def on_websocket(self, ws):

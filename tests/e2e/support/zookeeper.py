@@ -16,7 +16,7 @@ from .base import LIMIT, Process, ROOT, free_port, freeze, wait_until
 
 
 def four_letters(port, word, seconds=LIMIT):
-    """The reply to one of the server's four-letter commands, or '' if there is none."""
+    """The response to one of the server's four-letter commands, or '' if there is none."""
     try:
         with socket.create_connection(('127.0.0.1', port), timeout=seconds) as s:
             s.sendall(word.encode())
@@ -63,7 +63,7 @@ class Server:
 
     def mode(self):
         """'standalone', 'leader' or 'follower'; None while the server does not serve."""
-        # A server that has just started to listen may never answer: retry instead of waiting longer.
+        # A server that has just started to listen may never respond: retry instead of waiting longer.
         for line in self.words('srvr', 0.3).split('\n'):
             if line.startswith('Mode: '):
                 return line[6:].strip()
@@ -174,7 +174,7 @@ class Ensemble:
 
 class Proxy:
     """
-    A TCP proxy in front of one server. refuse() makes it decline connections, blackhole() makes it drop all data, and cut()
+    A TCP proxy in front of one server. reject() makes it decline connections, blackhole() makes it drop all data, and cut()
     closes all connections; pass_on() restores normal operation.
     """
 
@@ -244,7 +244,7 @@ class Proxy:
             for s in pair:
                 _shut(s)
 
-    def refuse(self):
+    def reject(self):
         self.refusing = True
         _shut(self.listener)
         self.listener.close()

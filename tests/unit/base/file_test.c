@@ -65,7 +65,7 @@ static void a_written_file_is_read_back(void **state)
     text_fini(&t);
 }
 
-static void a_file_over_the_bound_is_refused(void **state)
+static void a_file_over_the_bound_is_rejected(void **state)
 {
     struct directory *f = *state;
     struct text t = {0};
@@ -159,7 +159,7 @@ static void a_bad_file_is_set_aside_over_an_older_one(void **state)
     text_fini(&t);
 }
 
-static void a_lock_is_refused_while_others_have_it_and_waited_for_when_asked(void **state)
+static void a_lock_is_rejected_while_others_have_it_and_waited_for_when_asked(void **state)
 {
     struct directory *f = *state;
     int fd = file_lock(f->file, 0);
@@ -267,7 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         with_directory(a_written_file_is_read_back),
-        with_directory(a_file_over_the_bound_is_refused),
+        with_directory(a_file_over_the_bound_is_rejected),
         with_directory(a_missing_file_is_no_system_error),
         with_directory(an_output_replaces_regular_files_only),
         with_directory(a_failed_write_leaves_nothing_behind),
@@ -275,7 +275,7 @@ int main(void)
         with_directory(links_in_a_state_dir_are_not_followed),
         with_directory(a_fifo_in_a_state_dir_stops_nothing),
         with_directory(a_secret_that_others_may_read_is_warned_of),
-        with_directory(a_lock_is_refused_while_others_have_it_and_waited_for_when_asked),
+        with_directory(a_lock_is_rejected_while_others_have_it_and_waited_for_when_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 
-static void expect_refused(struct slice text, enum err error, const char *reason)
+static void expect_rejected(struct slice text, enum err error, const char *reason)
 {
     json_t *v = NULL;
     char why[JSON_WHY_ROOM] = "";
@@ -33,7 +33,7 @@ static json_t *parse(const char *text)
     char why[JSON_WHY_ROOM] = "";
 
     if (json_parse(slice_of(text), 1 << 20, &v, why) != ERR_OK)
-        fail_msg("refused: %s", why);
+        fail_msg("rejected: %s", why);
     return v;
 }
 
@@ -58,30 +58,30 @@ static void one_value_of_any_kind_is_taken(void **state)
 static void invalid_json_is_rejected_with_its_place(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT(""), ERR_SYNTAX, "line 1");
-    expect_refused(SLICE_NULL, ERR_SYNTAX, "line 1");
-    expect_refused(SLICE_LIT("{}\n {}"), ERR_SYNTAX, "line 2, column 2: end of file expected");
-    expect_refused(SLICE_LIT("{\"a\":1,\"a\":2}"), ERR_SYNTAX, "duplicate");
-    expect_refused(SLICE_LIT("{a:1}"), ERR_SYNTAX, "string or '}' expected");
-    expect_refused(SLICE_LIT("[1,]"), ERR_SYNTAX, "line 1");
-    expect_refused(SLICE_LIT("NaN"), ERR_SYNTAX, "line 1");
-    expect_refused(SLICE_LIT("01"), ERR_SYNTAX, "line 1");
-    expect_refused(SLICE_LIT("1e999"), ERR_SYNTAX, "real number overflow");
-    expect_refused(SLICE_LIT("99999999999999999999"), ERR_SYNTAX, "too big integer");
-    expect_refused(SLICE_LIT("\"a"), ERR_SYNTAX, "line 1");
-    expect_refused(SLICE_LIT("\"\x1b[31m\""), ERR_SYNTAX, "control character");
+    expect_rejected(SLICE_LIT(""), ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_NULL, ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_LIT("{}\n {}"), ERR_SYNTAX, "line 2, column 2: end of file expected");
+    expect_rejected(SLICE_LIT("{\"a\":1,\"a\":2}"), ERR_SYNTAX, "duplicate");
+    expect_rejected(SLICE_LIT("{a:1}"), ERR_SYNTAX, "string or '}' expected");
+    expect_rejected(SLICE_LIT("[1,]"), ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_LIT("NaN"), ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_LIT("01"), ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_LIT("1e999"), ERR_SYNTAX, "real number overflow");
+    expect_rejected(SLICE_LIT("99999999999999999999"), ERR_SYNTAX, "too big integer");
+    expect_rejected(SLICE_LIT("\"a"), ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_LIT("\"\x1b[31m\""), ERR_SYNTAX, "control character");
 }
 
-static void nul_and_bytes_that_are_no_utf8_are_refused(void **state)
+static void nul_and_bytes_that_are_no_utf8_are_rejected(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("\"a\\u0000b\""), ERR_SYNTAX, "\\u0000");
-    expect_refused(SLICE_LIT("{\"a\\u0000b\":1}"), ERR_SYNTAX, "u0000");
-    expect_refused(SLICE_LIT("\"a\0b\""), ERR_SYNTAX, "NUL byte");
-    expect_refused(SLICE_LIT("1\0"), ERR_SYNTAX, "NUL byte");
-    expect_refused(SLICE_LIT("\"\xff\""), ERR_SYNTAX, "unable to decode");
-    expect_refused(SLICE_LIT("\"\xed\xa0\x80\""), ERR_SYNTAX, "unable to decode");
-    expect_refused(SLICE_LIT("\"\\ud800\""), ERR_SYNTAX, "line 1");
+    expect_rejected(SLICE_LIT("\"a\\u0000b\""), ERR_SYNTAX, "\\u0000");
+    expect_rejected(SLICE_LIT("{\"a\\u0000b\":1}"), ERR_SYNTAX, "u0000");
+    expect_rejected(SLICE_LIT("\"a\0b\""), ERR_SYNTAX, "NUL byte");
+    expect_rejected(SLICE_LIT("1\0"), ERR_SYNTAX, "NUL byte");
+    expect_rejected(SLICE_LIT("\"\xff\""), ERR_SYNTAX, "unable to decode");
+    expect_rejected(SLICE_LIT("\"\xed\xa0\x80\""), ERR_SYNTAX, "unable to decode");
+    expect_rejected(SLICE_LIT("\"\\ud800\""), ERR_SYNTAX, "line 1");
 }
 
 static void repeat(struct text *t, const char *s, int times)
@@ -280,7 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_value_of_any_kind_is_taken),
         cmocka_unit_test(invalid_json_is_rejected_with_its_place),
-        cmocka_unit_test(nul_and_bytes_that_are_no_utf8_are_refused),
+        cmocka_unit_test(nul_and_bytes_that_are_no_utf8_are_rejected),
         cmocka_unit_test(bytes_depth_and_entries_are_bounded),
         cmocka_unit_test(brackets_in_strings_do_not_count),
         cmocka_unit_test(members_are_read_as_texts),

@@ -109,9 +109,9 @@ static void different_lines_of_an_event_are_all_written_up_to_a_bound(void **sta
     log_capture_start(&c);
     for (int i = 0; i < MANY; ++i)
         log_info_folded(NULL, "thing-vanished", "i=%d", i);
-    log_error(NULL, "thing-refused", "name=a");
-    log_error(NULL, "thing-refused", "name=b");
-    log_error(NULL, "thing-refused", "name=a");
+    log_error(NULL, "thing-rejected", "name=a");
+    log_error(NULL, "thing-rejected", "name=b");
+    log_error(NULL, "thing-rejected", "name=a");
     log_flush();
     ++now.tv_sec;
     log_flush();
@@ -120,11 +120,11 @@ static void different_lines_of_an_event_are_all_written_up_to_a_bound(void **sta
     assert_int_equal(lines_of(text), LOG_LINES_PER_SECOND + 4);
     assert_non_null(strstr(text, "thing-vanished i=0\n"));
     assert_non_null(strstr(text, "thing-vanished i=9\n"));
-    assert_non_null(strstr(text, "thing-refused name=a\n"));
-    assert_non_null(strstr(text, "thing-refused name=b\n"));
+    assert_non_null(strstr(text, "thing-rejected name=a\n"));
+    assert_non_null(strstr(text, "thing-rejected name=b\n"));
     snprintf(summary, sizeof(summary), "thing-vanished folded=%d\n", MANY - LOG_LINES_PER_SECOND);
     assert_non_null(strstr(text, summary));
-    assert_non_null(strstr(text, "thing-refused folded=1\n"));
+    assert_non_null(strstr(text, "thing-rejected folded=1\n"));
 }
 
 static void folded_lines_are_reported_before_the_end(void **state)

@@ -53,12 +53,12 @@ static struct classifier *create_good(const char *yaml)
     struct classifier *k = create(yaml, &d);
 
     if (k == NULL)
-        fail_msg("refused: %s", d.text);
+        fail_msg("rejected: %s", d.text);
     assert_null(d.text);
     return k;
 }
 
-static void expect_refused(const char *yaml, const char *expected)
+static void expect_rejected(const char *yaml, const char *expected)
 {
     struct diag d = {0};
 
@@ -67,7 +67,7 @@ static void expect_refused(const char *yaml, const char *expected)
     diag_fini(&d);
 }
 
-static void expect_refused_with(const char *yaml, const char *part)
+static void expect_rejected_with(const char *yaml, const char *part)
 {
     struct diag d = {0};
 
@@ -227,25 +227,25 @@ static void a_regex_that_explodes_gives_up(void **state)
     classifier_destroy(k);
 }
 
-static void a_bad_regex_is_refused_at_its_place(void **state)
+static void a_bad_regex_is_rejected_at_its_place(void **state)
 {
     (void)state;
-    expect_refused(
+    expect_rejected(
         "{regex: {variable: PATH_INFO, pattern: '^/(?<class>'}}",
         "f:1:52: classifier: pattern: missing closing parenthesis (at its character 12)\n");
-    expect_refused("{regex: {variable: PATH_INFO, pattern: '^/(.*)'}}",
-                   "f:1:52: classifier: pattern: has no group named class: (?<class>...)\n");
-    expect_refused_with("{regex: {variable: PATH_INFO, pattern: '(?J)(?<class>a)|(?<class>b)'}}",
-                        "several groups named class");
-    expect_refused_with("{regex: {variable: PATH_INFO, pattern: '(*UTF)(?<class>a)'}}",
-                        "classifier: pattern: ");
-    expect_refused(
+    expect_rejected("{regex: {variable: PATH_INFO, pattern: '^/(.*)'}}",
+                    "f:1:52: classifier: pattern: has no group named class: (?<class>...)\n");
+    expect_rejected_with("{regex: {variable: PATH_INFO, pattern: '(?J)(?<class>a)|(?<class>b)'}}",
+                         "several groups named class");
+    expect_rejected_with("{regex: {variable: PATH_INFO, pattern: '(*UTF)(?<class>a)'}}",
+                         "classifier: pattern: ");
+    expect_rejected(
         "{regex: {variable: 'PATH INFO', pattern: '(?<class>a)'}}",
         "f:1:32: classifier: variable: expected a name such as PATH_INFO or HTTP_X_TENANT\n");
-    expect_refused("{regex: {}}", "f:1:21: classifier: variable: is required and missing\n"
-                                  "f:1:21: classifier: pattern: is required and missing\n");
-    expect_refused_with("{regex: {variable: A, patern: b}}", "(did you mean \"pattern\"?)");
-    expect_refused_with("{regex: x}", "expected \"name: value\" lines here");
+    expect_rejected("{regex: {}}", "f:1:21: classifier: variable: is required and missing\n"
+                                   "f:1:21: classifier: pattern: is required and missing\n");
+    expect_rejected_with("{regex: {variable: A, patern: b}}", "(did you mean \"pattern\"?)");
+    expect_rejected_with("{regex: x}", "expected \"name: value\" lines here");
 }
 
 static void a_pattern_is_bounded(void **state)
@@ -257,7 +257,7 @@ static void a_pattern_is_bounded(void **state)
     for (int i = 0; i < 4096; ++i)
         text_add_char(&t, 'a');
     text_add(&t, SLICE_LIT("'}}"));
-    expect_refused_with(text_cstr(&t), "pattern: longer than 4096 bytes");
+    expect_rejected_with(text_cstr(&t), "pattern: longer than 4096 bytes");
     text_fini(&t);
 }
 
@@ -282,31 +282,33 @@ static void the_example_plugin_takes_the_start_of_the_path(void **state)
     expect_class(k, "PATH_INFO", SLICE_LIT("/de/shop/7"), "de/shop");
     expect_class(k, "PATH_INFO", SLICE_LIT("/de"), "de");
     classifier_destroy(k);
-    expect_refused("{plugin: {options: many, path: '" RLB_EXAMPLE_PLUGIN "'}}",
-                   "f:1:32: classifier: options: rejected by the plugin: expected a number of path "
-                   "segments from 1 to 9\n");
+    expect_rejected(
+        "{plugin: {options: many, path: '" RLB_EXAMPLE_PLUGIN "'}}",
+        "f:1:32: classifier: options: rejected by the plugin: expected a number of path "
+        "segments from 1 to 9\n");
 }
 
-static void a_plugin_that_cannot_be_loaded_is_refused(void **state)
+static void a_plugin_that_cannot_be_loaded_is_rejected(void **state)
 {
     (void)state;
-    expect_refused("{plugin: {path: example_path.so}}",
-                   "f:1:29: classifier: path: must be absolute, and at most 1024 bytes\n");
-    expect_refused("{plugin: {options: x}}", "f:1:22: classifier: path: is required and missing\n");
-    expect_refused_with("{plugin: {path: /nonexistent.so}}",
-                        "path: cannot be loaded: No such file or directory");
-    expect_refused_with("{plugin: {path: /proc/self/maps}}", "path: cannot be loaded: ");
+    expect_rejected("{plugin: {path: example_path.so}}",
+                    "f:1:29: classifier: path: must be absolute, and at most 1024 bytes\n");
+    expect_rejected("{plugin: {options: x}}",
+                    "f:1:22: classifier: path: is required and missing\n");
+    expect_rejected_with("{plugin: {path: /nonexistent.so}}",
+                         "path: cannot be loaded: No such file or directory");
+    expect_rejected_with("{plugin: {path: /proc/self/maps}}", "path: cannot be loaded: ");
 }
 
-static void a_plugin_that_breaks_the_contract_is_refused(void **state)
+static void a_plugin_that_breaks_the_contract_is_rejected(void **state)
 {
     (void)state;
-    expect_refused_with("{plugin: {path: '" PLUGIN("no_symbol") "'}}",
-                        "does not export rlb_classifier");
-    expect_refused_with("{plugin: {path: '" PLUGIN("no_contract") "'}}", "has no classifier");
-    expect_refused_with("{plugin: {path: '" PLUGIN("wrong_version") "'}}",
-                        "built for version 99 of the plugin contract, expected version 1");
-    expect_refused_with("{plugin: {path: '" PLUGIN("no_create") "'}}", "does not implement all");
+    expect_rejected_with("{plugin: {path: '" PLUGIN("no_symbol") "'}}",
+                         "does not export rlb_classifier");
+    expect_rejected_with("{plugin: {path: '" PLUGIN("no_contract") "'}}", "has no classifier");
+    expect_rejected_with("{plugin: {path: '" PLUGIN("wrong_version") "'}}",
+                         "built for version 99 of the plugin contract, expected version 1");
+    expect_rejected_with("{plugin: {path: '" PLUGIN("no_create") "'}}", "does not implement all");
 }
 
 static void a_plugin_cannot_return_more_than_fits(void **state)
@@ -358,8 +360,8 @@ static void a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves(voi
 static void reasons_of_a_plugin_are_escaped(void **state)
 {
     (void)state;
-    expect_refused_with("{plugin: {path: '" PLUGIN("rude") "'}}",
-                        "rejected by the plugin: \\x1b[31mno\\x0a\n");
+    expect_rejected_with("{plugin: {path: '" PLUGIN("rude") "'}}",
+                         "rejected by the plugin: \\x1b[31mno\\x0a\n");
 }
 
 /* ---- all kinds ---- */
@@ -369,12 +371,12 @@ static void an_invalid_classifier_is_rejected(void **state)
     static const char expected[] = "classifier: expected host, regex: {...} or plugin: {...}\n";
 
     (void)state;
-    expect_refused_with("hots", expected);
-    expect_refused_with("regex", expected);
-    expect_refused_with("[host]", expected);
-    expect_refused_with("{}", expected);
-    expect_refused_with("{host: 1}", expected);
-    expect_refused_with("{regex: {}, plugin: {}}", expected);
+    expect_rejected_with("hots", expected);
+    expect_rejected_with("regex", expected);
+    expect_rejected_with("[host]", expected);
+    expect_rejected_with("{}", expected);
+    expect_rejected_with("{host: 1}", expected);
+    expect_rejected_with("{regex: {}, plugin: {}}", expected);
 }
 
 static void expect_fingerprint(const char *yaml, const char *expected)
@@ -474,11 +476,11 @@ int main(void)
         cmocka_unit_test(a_group_that_took_no_part_is_no_class),
         cmocka_unit_test(subjects_and_classes_of_a_regex_are_bounded),
         cmocka_unit_test(a_regex_that_explodes_gives_up),
-        cmocka_unit_test(a_bad_regex_is_refused_at_its_place),
+        cmocka_unit_test(a_bad_regex_is_rejected_at_its_place),
         cmocka_unit_test(a_pattern_is_bounded),
         cmocka_unit_test(the_example_plugin_takes_the_start_of_the_path),
-        cmocka_unit_test(a_plugin_that_cannot_be_loaded_is_refused),
-        cmocka_unit_test(a_plugin_that_breaks_the_contract_is_refused),
+        cmocka_unit_test(a_plugin_that_cannot_be_loaded_is_rejected),
+        cmocka_unit_test(a_plugin_that_breaks_the_contract_is_rejected),
         cmocka_unit_test(a_plugin_cannot_return_more_than_fits),
         cmocka_unit_test(a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves),
         cmocka_unit_test(reasons_of_a_plugin_are_escaped),

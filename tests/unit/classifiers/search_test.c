@@ -86,7 +86,7 @@ static void groups_are_found_by_name_where_there_is_one_of_it(void **state)
     search_destroy(NULL);
 }
 
-static void a_pattern_that_is_none_is_refused_with_its_place(void **state)
+static void a_pattern_that_is_none_is_rejected_with_its_place(void **state)
 {
     char longest[SEARCH_PATTERN_BYTES_MAX + 2];
     char why[SEARCH_WHY_ROOM];
@@ -108,7 +108,7 @@ int main(void)
         cmocka_unit_test(bytes_are_bytes_and_nothing_may_be_searched_too),
         cmocka_unit_test(a_search_that_exceeds_its_limits_is_reported),
         cmocka_unit_test(groups_are_found_by_name_where_there_is_one_of_it),
-        cmocka_unit_test(a_pattern_that_is_none_is_refused_with_its_place),
+        cmocka_unit_test(a_pattern_that_is_none_is_rejected_with_its_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,8 @@
 #include "common/base/text.h"
 #include "common/config/config.h"
 
-/* Whatever TEXT is refused for must read exactly EXPECTED. */
-static void expect_refused(struct slice text, const char *expected)
+/* Whatever TEXT is rejected for must read exactly EXPECTED. */
+static void expect_rejected(struct slice text, const char *expected)
 {
     struct config c;
     struct diag d = {0};
@@ -30,7 +30,7 @@ static struct config parse(const char *text)
     struct diag d = {0};
 
     if (!config_parse("f.yaml", slice_of(text), &c, &d))
-        fail_msg("refused: %s", d.text);
+        fail_msg("rejected: %s", d.text);
     assert_null(d.text);
     return c;
 }
@@ -88,52 +88,52 @@ static void an_empty_file_is_an_empty_map(void **state)
 static void unsupported_yaml_is_rejected_all_at_once(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("a: &x 1\nb: *x\nc: !!str 4\n<<: 1\n"),
-                   "f.yaml:1:4: anchors (\"&name\") are not supported; write the value\n"
-                   "f.yaml:2:4: references (\"*name\") are not supported; write the value\n"
-                   "f.yaml:3:4: tags (\"!type\") are not supported; remove it\n"
-                   "f.yaml:4:1: merging (\"<<\") is not supported; write the values\n");
-    expect_refused(SLICE_LIT("a: 1\n---\nb: 2\n"),
-                   "f.yaml:2:1: a second document (\"---\") is not supported\n");
-    expect_refused(SLICE_LIT("? [a]\n: 2\n"), "f.yaml:1:3: a name cannot be a list or a map\n");
-    expect_refused(SLICE_LIT("\"\": 2\n"), "f.yaml:1:1: a name cannot be empty\n");
-    expect_refused(SLICE_LIT("- a\n"),
-                   "f.yaml:1:1: a configuration is made of \"name: value\" lines\n");
+    expect_rejected(SLICE_LIT("a: &x 1\nb: *x\nc: !!str 4\n<<: 1\n"),
+                    "f.yaml:1:4: anchors (\"&name\") are not supported; write the value\n"
+                    "f.yaml:2:4: references (\"*name\") are not supported; write the value\n"
+                    "f.yaml:3:4: tags (\"!type\") are not supported; remove it\n"
+                    "f.yaml:4:1: merging (\"<<\") is not supported; write the values\n");
+    expect_rejected(SLICE_LIT("a: 1\n---\nb: 2\n"),
+                    "f.yaml:2:1: a second document (\"---\") is not supported\n");
+    expect_rejected(SLICE_LIT("? [a]\n: 2\n"), "f.yaml:1:3: a name cannot be a list or a map\n");
+    expect_rejected(SLICE_LIT("\"\": 2\n"), "f.yaml:1:1: a name cannot be empty\n");
+    expect_rejected(SLICE_LIT("- a\n"),
+                    "f.yaml:1:1: a configuration is made of \"name: value\" lines\n");
 }
 
-static void duplicate_names_are_refused_at_their_place(void **state)
+static void duplicate_names_are_rejected_at_their_place(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("a: 1\nb: {c: 1, d: 2, c: 3}\na: 3\na: 4\n"),
-                   "f.yaml:2:17: \"c\" is a duplicate (first in line 2)\n"
-                   "f.yaml:3:1: \"a\" is a duplicate (first in line 1)\n"
-                   "f.yaml:4:1: \"a\" is a duplicate (first in line 1)\n");
+    expect_rejected(SLICE_LIT("a: 1\nb: {c: 1, d: 2, c: 3}\na: 3\na: 4\n"),
+                    "f.yaml:2:17: \"c\" is a duplicate (first in line 2)\n"
+                    "f.yaml:3:1: \"a\" is a duplicate (first in line 1)\n"
+                    "f.yaml:4:1: \"a\" is a duplicate (first in line 1)\n");
 }
 
 static void syntax_errors_are_reported_in_plain_words(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("a: b: c\n"), "f.yaml:1:5: \":\" is not permitted here (check the "
-                                           "indentation, or put the text in quotes)\n");
-    expect_refused(SLICE_LIT("a:\n\t- b\n"), "f.yaml:2:1: a tab cannot be used for indentation\n");
-    expect_refused(SLICE_LIT("a: @x\n"),
-                   "f.yaml:1:4: a text that starts like this must be in quotes\n");
-    expect_refused(SLICE_LIT("x: 1\na: \"x\nb: 2\n"), "f.yaml:2:4: unterminated text in quotes\n");
-    expect_refused(SLICE_LIT("a: [1, 2\nb: 3\n"),
-                   "f.yaml:2:2: expected \",\" or \"]\" in this list\n");
-    expect_refused(SLICE_LIT("a: 1\nb\n"), "f.yaml:2:1: expected \":\" after this name\n");
+    expect_rejected(SLICE_LIT("a: b: c\n"), "f.yaml:1:5: \":\" is not permitted here (check the "
+                                            "indentation, or put the text in quotes)\n");
+    expect_rejected(SLICE_LIT("a:\n\t- b\n"), "f.yaml:2:1: a tab cannot be used for indentation\n");
+    expect_rejected(SLICE_LIT("a: @x\n"),
+                    "f.yaml:1:4: a text that starts like this must be in quotes\n");
+    expect_rejected(SLICE_LIT("x: 1\na: \"x\nb: 2\n"), "f.yaml:2:4: unterminated text in quotes\n");
+    expect_rejected(SLICE_LIT("a: [1, 2\nb: 3\n"),
+                    "f.yaml:2:2: expected \",\" or \"]\" in this list\n");
+    expect_rejected(SLICE_LIT("a: 1\nb\n"), "f.yaml:2:1: expected \":\" after this name\n");
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+static void bytes_that_are_no_text_are_rejected(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("a: 1\nb: x\xff\n"), "f.yaml:2:5: not valid UTF-8\n");
-    expect_refused(SLICE_LIT("a: \xc0\x80\n"), "f.yaml:1:4: not valid UTF-8\n");
-    expect_refused(SLICE_LIT("a: \xed\xa0\x80\n"), "f.yaml:1:4: not valid UTF-8\n");
-    expect_refused(SLICE_LIT("a: \x01\n"), "f.yaml:1:4: control characters are not allowed\n");
-    expect_refused(SLICE_LIT("a: x\0y\n"), "f.yaml:1:5: control characters are not allowed\n");
-    expect_refused(SLICE_LIT("a: \"x\\0y\"\n"),
-                   "f.yaml:1:4: a text cannot contain a NUL (\"\\0\")\n");
+    expect_rejected(SLICE_LIT("a: 1\nb: x\xff\n"), "f.yaml:2:5: not valid UTF-8\n");
+    expect_rejected(SLICE_LIT("a: \xc0\x80\n"), "f.yaml:1:4: not valid UTF-8\n");
+    expect_rejected(SLICE_LIT("a: \xed\xa0\x80\n"), "f.yaml:1:4: not valid UTF-8\n");
+    expect_rejected(SLICE_LIT("a: \x01\n"), "f.yaml:1:4: control characters are not allowed\n");
+    expect_rejected(SLICE_LIT("a: x\0y\n"), "f.yaml:1:5: control characters are not allowed\n");
+    expect_rejected(SLICE_LIT("a: \"x\\0y\"\n"),
+                    "f.yaml:1:4: a text cannot contain a NUL (\"\\0\")\n");
 }
 
 static void a_byte_order_mark_at_the_start_is_skipped(void **state)
@@ -152,12 +152,12 @@ static void a_byte_order_mark_at_the_start_is_skipped(void **state)
     struct config empty = parse("\xef\xbb\xbf");
     assert_int_equal(empty.root->n, 0);
     config_fini(&empty);
-    expect_refused(SLICE_LIT("\xef\xbb\xbf"
-                             "a: 1\na: 2\n"),
-                   "f.yaml:2:1: \"a\" is a duplicate (first in line 1)\n");
+    expect_rejected(SLICE_LIT("\xef\xbb\xbf"
+                              "a: 1\na: 2\n"),
+                    "f.yaml:2:1: \"a\" is a duplicate (first in line 1)\n");
 }
 
-static void utf_16_and_utf_32_are_refused_by_their_names(void **state)
+static void utf_16_and_utf_32_are_rejected_by_their_names(void **state)
 {
     const struct slice texts[] = {SLICE_LIT("\xff\xfe"
                                             "a\0:\0"),
@@ -168,7 +168,7 @@ static void utf_16_and_utf_32_are_refused_by_their_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); ++i)
-        expect_refused(texts[i], "f.yaml: is in UTF-16 or UTF-32: save it as UTF-8\n");
+        expect_rejected(texts[i], "f.yaml: is in UTF-16 or UTF-32: save it as UTF-8\n");
 }
 
 static void nesting_size_and_number_of_nodes_are_bounded(void **state)
@@ -190,7 +190,7 @@ static void nesting_size_and_number_of_nodes_are_bounded(void **state)
     text_add(&t, SLICE_LIT("a: "));
     for (int i = 0; i < 100000; ++i)
         text_add_char(&t, '[');
-    expect_refused(text_slice(&t), "f.yaml:1:19: lists and maps are nested too deeply\n");
+    expect_rejected(text_slice(&t), "f.yaml:1:19: lists and maps are nested too deeply\n");
 
     text_clear(&t);
     text_add(&t, SLICE_LIT("a: ["));
@@ -204,7 +204,7 @@ static void nesting_size_and_number_of_nodes_are_bounded(void **state)
     text_reserve(&t, CONFIG_BYTES_MAX + 1);
     memset(t.p, '#', CONFIG_BYTES_MAX + 1);
     t.len = CONFIG_BYTES_MAX + 1;
-    expect_refused(text_slice(&t), "f.yaml: larger than 4194304 bytes\n");
+    expect_rejected(text_slice(&t), "f.yaml: larger than 4194304 bytes\n");
     text_fini(&t);
 }
 
@@ -282,11 +282,11 @@ int main(void)
         cmocka_unit_test(columns_count_characters_not_bytes),
         cmocka_unit_test(an_empty_file_is_an_empty_map),
         cmocka_unit_test(unsupported_yaml_is_rejected_all_at_once),
-        cmocka_unit_test(duplicate_names_are_refused_at_their_place),
+        cmocka_unit_test(duplicate_names_are_rejected_at_their_place),
         cmocka_unit_test(syntax_errors_are_reported_in_plain_words),
-        cmocka_unit_test(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(bytes_that_are_no_text_are_rejected),
         cmocka_unit_test(a_byte_order_mark_at_the_start_is_skipped),
-        cmocka_unit_test(utf_16_and_utf_32_are_refused_by_their_names),
+        cmocka_unit_test(utf_16_and_utf_32_are_rejected_by_their_names),
         cmocka_unit_test(nesting_size_and_number_of_nodes_are_bounded),
         cmocka_unit_test(problems_are_reported_up_to_a_bound),
         cmocka_unit_test(problems_add_to_those_there_already),

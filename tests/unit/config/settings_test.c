@@ -78,7 +78,7 @@ static void read_text(struct fixture *f, const char *yaml)
 
     *f = (struct fixture){0};
     if (!config_parse("f", slice_of(yaml), &f->c, &d))
-        fail_msg("refused: %s", d.text);
+        fail_msg("rejected: %s", d.text);
     settings_read(&table, &f->c, f->c.root, &f->s, f->origins, &f->d);
 }
 

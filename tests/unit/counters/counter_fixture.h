@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A table of five keys and six waiters, and locks. The number of a lock is its index in `locks`.
- * Woken waiters are returned as text: "2 L" was granted its lock, "3 D" was answered with DONE. All
+ * Woken waiters are returned as text: "2 L" was granted its lock, "3 D" got DONE. All
  * invariants are checked at each call.
  */
 #ifndef RLB_TESTS_UNIT_COUNTERS_COUNTER_FIXTURE_H
@@ -63,10 +63,10 @@ static inline struct counter_request ask_for(const char *key)
 
 static inline enum counter_result acquire(size_t i, struct counter_request ask)
 {
-    enum counter_result answer = counter_acquire(table, &locks[i], &ask, ++now_us);
+    enum counter_result response = counter_acquire(table, &locks[i], &ask, ++now_us);
 
     counter_check(table);
-    return answer;
+    return response;
 }
 
 static inline enum counter_result me(size_t i, const char *key, uint32_t workers)

@@ -45,7 +45,7 @@ struct model {
     size_t held_of_key[KEYS], held_of_type[TYPES], locks_of_key[KEYS];
     struct counter_stats stats;
     unsigned woken[LOCKS], nwoken;
-    enum counter_result answers[LOCKS];
+    enum counter_result responses[LOCKS];
     uint64_t now_us, random, order, steps;
     /* of this run */
     unsigned nlocks, nkeys, ntypes;
@@ -111,15 +111,15 @@ static bool type_room(const struct model *m, const struct model_lock *l)
     return type == NONE || (under(held, l->slots) && under(held, m->limits[type].slots));
 }
 
-static void wake(struct model *m, unsigned i, enum counter_result answer)
+static void wake(struct model *m, unsigned i, enum counter_result response)
 {
     struct model_lock *l = &m->locks[i];
     uint64_t waited_us = m->now_us - l->since_us;
 
     m->woken[m->nwoken] = i;
-    m->answers[m->nwoken++] = answer;
+    m->responses[m->nwoken++] = response;
     --m->stats.waiting;
-    if (answer == COUNTER_DONE) {
+    if (response == COUNTER_DONE) {
         l->state = COUNTER_FREE;
         ++m->stats.done;
         m->stats.waited_good_us += waited_us;
@@ -339,7 +339,7 @@ static void compare_woken(struct model *m, struct list *woken)
 
         assert_ptr_equal(woken->next, &lock->in_key);
         list_remove(&lock->in_key);
-        assert_int_equal(lock->woken, m->answers[n]);
+        assert_int_equal(lock->woken, m->responses[n]);
     }
     assert_true(list_empty(woken));
 }
@@ -390,7 +390,7 @@ static void check_promises(struct model *m)
     for (unsigned n = 0; n < m->nwoken; ++n) {
         const struct model_lock *woken = &m->locks[m->woken[n]];
 
-        for (unsigned i = 0; m->answers[n] == COUNTER_LOCKED && i < m->nlocks; ++i) {
+        for (unsigned i = 0; m->responses[n] == COUNTER_LOCKED && i < m->nlocks; ++i) {
             const struct counter_lease *other = &m->real[i];
 
             assert_false(other->state == COUNTER_WAITING && m->locks[i].key == woken->key &&

@@ -47,7 +47,7 @@ static inline int setup(void **state)
     raw_init(&w->peer);
     w->listener = raw_listen(&w->addr);
     create(w, (struct pool_counter_client_settings){.connect_timeout_ms = LONG_MS,
-                                                    .answer_timeout_ms = LONG_MS});
+                                                    .response_timeout_ms = LONG_MS});
     *state = w;
     return 0;
 }
@@ -89,12 +89,12 @@ static inline void say(struct world *w, const char *text)
     raw_send(w->f.loop, &w->peer, text);
 }
 
-/* A request that was answered with WORD. */
-static inline enum counter_result answered_by(struct world *w, struct asker *a, const char *word)
+/* A request that got WORD. */
+static inline enum counter_result responded_by(struct world *w, struct asker *a, const char *word)
 {
     begin(w, a, &waiting);
     say(w, word);
-    return await_answer(a);
+    return await_response(a);
 }
 
 /* A connection that is kept: its first lock is had and given back. */
@@ -102,7 +102,7 @@ static inline void keep_one(struct world *w)
 {
     struct asker a = {0};
 
-    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
+    assert_int_equal(responded_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
     release(&a);
     raw_await(w->f.loop, &w->peer, "RELEASE\n");
     say(w, "RELEASED\n");
@@ -112,7 +112,7 @@ static inline void keep_one(struct world *w)
 
 static inline void check_unreachable(struct asker *a, enum pool_counter_trouble why)
 {
-    assert_int_equal(await_answer(a), COUNTER_UNREACHABLE);
+    assert_int_equal(await_response(a), COUNTER_UNREACHABLE);
     assert_int_equal(a->call.why, why);
 }
 

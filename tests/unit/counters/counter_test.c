@@ -4,7 +4,7 @@
  */
 #include "tests/unit/counters/counter_fixture.h"
 
-/* The next allocations are refused while this is set: the linker puts these before the library's.
+/* The next allocations are rejected while this is set: the linker puts these before the library's.
  */
 static bool no_memory;
 void *__real_malloc(size_t bytes);
@@ -150,7 +150,7 @@ static void the_type_is_what_stands_before_the_first_colon(void **state)
 
 /* ---- bounds ---- */
 
-static void a_full_table_refuses_keys_but_serves_those_it_has(void **state)
+static void a_full_table_rejects_keys_but_serves_those_it_has(void **state)
 {
     (void)state;
     me(0, "1", 2);
@@ -166,7 +166,7 @@ static void a_full_table_refuses_keys_but_serves_those_it_has(void **state)
     assert_int_equal(stats()->keys, 5);
 }
 
-static void a_full_table_refuses_waiters_but_not_those_that_need_not_wait(void **state)
+static void a_full_table_rejects_waiters_but_not_those_that_need_not_wait(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 7; ++i)
@@ -176,7 +176,7 @@ static void a_full_table_refuses_waiters_but_not_those_that_need_not_wait(void *
     assert_int_equal(stats()->waiting, 6);
 }
 
-static void a_name_that_is_too_long_is_refused(void **state)
+static void a_name_that_is_too_long_is_rejected(void **state)
 {
     static char name[COUNTER_NAME_MAX + 1];
     struct counter_request ask = ask_for("k");
@@ -283,9 +283,9 @@ int main(void)
         RULE(a_waiter_that_leaves_or_expires_wakes_none),
         RULE(keys_are_exact_bytes_of_any_length_from_none),
         RULE(the_type_is_what_stands_before_the_first_colon),
-        RULE(a_full_table_refuses_keys_but_serves_those_it_has),
-        RULE(a_full_table_refuses_waiters_but_not_those_that_need_not_wait),
-        RULE(a_name_that_is_too_long_is_refused),
+        RULE(a_full_table_rejects_keys_but_serves_those_it_has),
+        RULE(a_full_table_rejects_waiters_but_not_those_that_need_not_wait),
+        RULE(a_name_that_is_too_long_is_rejected),
         RULE(without_memory_one_is_notified_and_nothing_changes),
         RULE(the_oldest_holder_is_the_one_granted_first),
         RULE(times_are_summed_by_how_a_wait_and_a_hold_ended),

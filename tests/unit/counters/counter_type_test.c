@@ -235,7 +235,7 @@ static void a_type_exists_while_it_has_a_key_or_limits(void **state)
     assert_int_equal(me(2, "t:c", 1), COUNTER_WAIT);
 }
 
-static void limits_are_refused_for_no_name_for_a_long_one_and_for_too_many(void **state)
+static void limits_are_rejected_for_no_name_for_a_long_one_and_for_too_many(void **state)
 {
     static char name[COUNTER_NAME_MAX + 1];
     struct counter_limits one = {1, 0};
@@ -278,7 +278,7 @@ int main(void)
         RULE(when_workers_are_lowered_a_freed_slot_goes_to_another_key),
         RULE(when_limits_are_raised_the_oldest_that_may_continue_are_served_at_once),
         RULE(a_type_exists_while_it_has_a_key_or_limits),
-        RULE(limits_are_refused_for_no_name_for_a_long_one_and_for_too_many),
+        RULE(limits_are_rejected_for_no_name_for_a_long_one_and_for_too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

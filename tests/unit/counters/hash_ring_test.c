@@ -117,7 +117,7 @@ static void the_servers_of_keys_stay_the_same_for_ever(void **state)
     free(owner);
 }
 
-static void a_ring_of_none_has_no_answer(void **state)
+static void a_ring_of_none_has_no_response(void **state)
 {
     struct hash_ring *r = hash_ring_create(NULL, 0);
 
@@ -143,7 +143,7 @@ int main(void)
         cmocka_unit_test(a_server_that_comes_or_goes_moves_its_own_share_and_no_other_key),
         cmocka_unit_test(the_order_in_which_names_are_reported_does_not_matter),
         cmocka_unit_test(the_servers_of_keys_stay_the_same_for_ever),
-        cmocka_unit_test(a_ring_of_none_has_no_answer),
+        cmocka_unit_test(a_ring_of_none_has_no_response),
         cmocka_unit_test(keys_may_be_empty_and_hold_any_bytes),
     };
 

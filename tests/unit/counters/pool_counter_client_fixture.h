@@ -13,7 +13,7 @@ struct asker {
     struct fixture *f;
     bool reported, lost;
     enum counter_result result;
-    unsigned order; /* among all answers */
+    unsigned order; /* among all responses */
 };
 
 struct fixture {
@@ -21,7 +21,7 @@ struct fixture {
     struct pool_counter_health *health;
     struct pool_counter_client *client;
     struct addr addr; /* of the server "one" */
-    unsigned answers;
+    unsigned responses;
     bool inside; /* a call of the client's interface */
 };
 
@@ -50,7 +50,7 @@ static inline void create_client(struct fixture *f, const struct addr *a,
     pool_counter_client_set_servers(f->client, &server, 1);
 }
 
-static inline void on_answered(struct pool_counter_call *c, enum counter_result r)
+static inline void on_responded(struct pool_counter_call *c, enum counter_result r)
 {
     struct asker *a = container_of(c, struct asker, call);
 
@@ -60,7 +60,7 @@ static inline void on_answered(struct pool_counter_call *c, enum counter_result 
                      r == COUNTER_LOCKED ? POOL_COUNTER_CALL_HELD : POOL_COUNTER_CALL_FREE);
     a->reported = true;
     a->result = r;
-    a->order = ++a->f->answers;
+    a->order = ++a->f->responses;
 }
 
 static inline void on_lost(struct pool_counter_call *c)
@@ -77,7 +77,7 @@ static inline void acquire(struct fixture *f, struct asker *a, const struct coun
 {
     a->f = f;
     a->reported = false;
-    a->call.answered = on_answered;
+    a->call.responded = on_responded;
     a->call.lost = on_lost;
     f->inside = true;
     pool_counter_client_acquire(f->client, &a->call, r);
@@ -100,7 +100,7 @@ static inline void leave(struct asker *a)
     assert_int_equal(a->call.state, POOL_COUNTER_CALL_FREE);
 }
 
-static inline enum counter_result await_answer(struct asker *a)
+static inline enum counter_result await_response(struct asker *a)
 {
     raw_turn_until_set(a->f->loop, &a->reported);
     return a->result;
@@ -110,7 +110,7 @@ static inline enum counter_result ask(struct fixture *f, struct asker *a,
                                       const struct counter_request *r)
 {
     acquire(f, a, r);
-    return await_answer(a);
+    return await_response(a);
 }
 
 static inline struct pool_counter_daemon_state view(const struct fixture *f)
@@ -130,7 +130,7 @@ static inline bool has_idle(void *context)
     return view(w->f).idle == w->n;
 }
 
-/* Until N connections to the first server are kept. */
+/* Until N connections to the first server are idle. */
 static inline void await_idle(struct fixture *f, unsigned n)
 {
     raw_turn_until(f->loop, has_idle, &(struct wait_for){f, n});

@@ -58,7 +58,7 @@ static struct counter_request queued(uint32_t maxqueue, uint64_t timeout_ms)
 /* Patient, as it shares the machine with others. */
 static const struct pool_counter_client_settings patient = {
     .connect_timeout_ms = 5000,
-    .answer_timeout_ms = 5000,
+    .response_timeout_ms = 5000,
 };
 
 static int setup(void **state)
@@ -94,7 +94,7 @@ static void await_queue(struct fixture *f, uint32_t count)
 
 /* ---- the ordinary ---- */
 
-static void a_lock_is_had_and_its_connection_kept_for_the_next(void **state)
+static void a_lock_is_had_and_its_connection_idle_for_the_next(void **state)
 {
     struct fixture *f = *state;
     struct asker a = {0};
@@ -121,7 +121,7 @@ static void the_second_asker_waits_for_the_first_one_to_release(void **state)
     await_queue(f, 2);
     assert_false(second.reported);
     release(&first);
-    assert_int_equal(await_answer(&second), COUNTER_LOCKED);
+    assert_int_equal(await_response(&second), COUNTER_LOCKED);
     release(&second);
     await_idle(f, view(f).connections);
 }
@@ -155,7 +155,7 @@ static void a_release_notifies_calls_that_take_any_result(void **state)
     await_queue(f, 4);
     release(&holder);
     for (unsigned i = 0; i < 3; ++i)
-        assert_int_equal(await_answer(&waiters[i]), COUNTER_DONE);
+        assert_int_equal(await_response(&waiters[i]), COUNTER_DONE);
     /* Nothing is held, and nothing waits: every connection is to be had again. */
     await_idle(f, view(f).connections);
 }
@@ -175,10 +175,10 @@ one_that_leaves_without_having_worked_is_followed_by_one_of_those_that_wait(void
     acquire(f, &second, &any);
     await_queue(f, 3);
     leave(&holder);
-    assert_int_equal(await_answer(&first), COUNTER_LOCKED);
+    assert_int_equal(await_response(&first), COUNTER_LOCKED);
     assert_false(second.reported);
     release(&first);
-    assert_int_equal(await_answer(&second), COUNTER_DONE);
+    assert_int_equal(await_response(&second), COUNTER_DONE);
 }
 
 static void a_call_that_leaves_while_it_waits_frees_its_place_in_the_queue(void **state)
@@ -218,14 +218,14 @@ static void a_wait_ends_at_its_own_time_within_the_second(void **state)
     uint64_t from_us = clock_mono_us();
     acquire(f, &a, &longer);
     acquire(f, &b, &shorter); /* both are sent to the daemon with a timeout of one second */
-    assert_int_equal(await_answer(&b), COUNTER_TIMEOUT);
+    assert_int_equal(await_response(&b), COUNTER_TIMEOUT);
     assert_true(clock_mono_us() - from_us >= UINT64_C(150000));
-    assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
+    assert_int_equal(await_response(&a), COUNTER_TIMEOUT);
     assert_true(clock_mono_us() - from_us >= UINT64_C(450000));
     assert_true(b.order < a.order);
     /* Both have left: their connections end when the daemon has shown that it lives. */
     await_connections(f, 1);
-    assert_int_equal(pool_counter_client_stats(f->client)->rests, 0);
+    assert_int_equal(pool_counter_client_stats(f->client)->suspensions, 0);
     release(&holder);
     await_idle(f, 1);
 }
@@ -316,15 +316,16 @@ static void a_waiting_call_is_notified_when_the_daemon_exits(void **state)
     acquire(f, &waiter, &waiting);
     await_queue(f, 2);
     poolcounterd_kill(&w->daemon);
-    /* On any connection: a new one is closed; on an idle one the request is retried and refused. */
-    assert_int_equal(await_answer(&waiter), COUNTER_UNREACHABLE);
+    /* On any connection: a new one is closed; on an idle one the request is retried and rejected.
+     */
+    assert_int_equal(await_response(&waiter), COUNTER_UNREACHABLE);
     assert_true(waiter.call.why == POOL_COUNTER_TROUBLE_CLOSED ||
                 waiter.call.why == POOL_COUNTER_TROUBLE_CONNECT);
     raw_turn_until_set(f->loop, &holder.lost);
     leave(&holder);
 }
 
-static void kept_connections_do_not_outlive_their_daemon(void **state)
+static void idle_connections_do_not_outlive_their_daemon(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -341,7 +342,7 @@ static void kept_connections_do_not_outlive_their_daemon(void **state)
     }
 }
 
-static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void **state)
+static void a_server_that_rejects_is_left_alone_and_found_when_it_is_back(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -353,17 +354,17 @@ static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void *
         assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_CONNECT);
     }
     assert_int_equal(ask(f, &a, &waiting), COUNTER_UNREACHABLE);
-    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_RESTING);
-    assert_true(view(f).resting);
+    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_SUSPENDED);
+    assert_true(view(f).suspended);
     assert_int_equal(pool_counter_client_stats(f->client)->opened, POOL_COUNTER_FAILURES_MAX);
-    assert_int_equal(pool_counter_client_stats(f->client)->rests, 1);
+    assert_int_equal(pool_counter_client_stats(f->client)->suspensions, 1);
     poolcounterd_restart(&w->daemon);
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
     while (ask(f, &a, &waiting) != COUNTER_LOCKED) {
-        assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_RESTING);
+        assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_SUSPENDED);
         assert_true(clock_mono_us() < deadline_us);
     }
-    assert_false(view(f).resting);
+    assert_false(view(f).suspended);
     release(&a);
 }
 
@@ -376,7 +377,7 @@ static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues(
 
     pool_counter_client_destroy(f->client);
     create_client(f, &w->daemon.addr,
-                  (struct pool_counter_client_settings){.answer_timeout_ms = 100});
+                  (struct pool_counter_client_settings){.response_timeout_ms = 100});
     poolcounterd_stop(&w->daemon);
     /* It accepts all the same, for the kernel does. */
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
@@ -386,7 +387,7 @@ static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues(
     /* It may have been waiting there when the others' silence was noticed. */
     if (a.call.why == POOL_COUNTER_TROUBLE_SILENT)
         assert_int_equal(ask(f, &a, &brief), COUNTER_UNREACHABLE);
-    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_RESTING);
+    assert_int_equal(a.call.why, POOL_COUNTER_TROUBLE_SUSPENDED);
     kill(w->daemon.pid, SIGCONT);
     while (ask(f, &a, &waiting) != COUNTER_LOCKED) {
         assert_int_equal(a.result, COUNTER_UNREACHABLE);
@@ -412,7 +413,7 @@ static void a_call_that_finds_all_connections_taken_learns_so(void **state)
     acquire(f, &a[1], &waiting);
     assert_int_equal(ask(f, &late, &waiting), COUNTER_NO_ROOM);
     release(&a[0]);
-    assert_int_equal(await_answer(&a[1]), COUNTER_LOCKED);
+    assert_int_equal(await_response(&a[1]), COUNTER_LOCKED);
     await_idle(f, 1);
     assert_int_equal(
         ask(f, &late,
@@ -423,7 +424,7 @@ static void a_call_that_finds_all_connections_taken_learns_so(void **state)
     release(&late);
 }
 
-static void more_connections_than_are_kept_are_closed(void **state)
+static void idle_connections_over_the_limit_are_closed(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -443,7 +444,7 @@ static void more_connections_than_are_kept_are_closed(void **state)
     assert_int_equal(view(f).idle, 3);
 }
 
-static void a_kept_connection_is_closed_when_none_wants_it(void **state)
+static void an_idle_connection_is_closed_when_none_wants_it(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -480,7 +481,7 @@ static void a_lock_stays_when_its_server_goes(void **state)
     assert_false(a.lost);
     assert_false(b.reported);
     release(&a);
-    assert_int_equal(await_answer(&b), COUNTER_LOCKED);
+    assert_int_equal(await_response(&b), COUNTER_LOCKED);
     pool_counter_client_set_servers(f->client, &one, 1);
     pool_counter_client_set_servers(f->client, NULL, 0);
     struct asker nobody = {0};
@@ -542,7 +543,7 @@ static void names_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_lock_is_had_and_its_connection_kept_for_the_next),
+        CASE(a_lock_is_had_and_its_connection_idle_for_the_next),
         CASE(the_second_asker_waits_for_the_first_one_to_release),
         CASE(a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once),
         CASE(a_release_notifies_calls_that_take_any_result),
@@ -553,12 +554,12 @@ int main(void)
         CASE(keys_of_any_bytes_are_different_keys),
         CASE(a_lock_is_lost_with_its_daemon_and_its_release_does_nothing),
         CASE(a_waiting_call_is_notified_when_the_daemon_exits),
-        CASE(kept_connections_do_not_outlive_their_daemon),
-        CASE(a_server_that_refuses_is_left_alone_and_found_when_it_is_back),
+        CASE(idle_connections_do_not_outlive_their_daemon),
+        CASE(a_server_that_rejects_is_left_alone_and_found_when_it_is_back),
         CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues),
         CASE(a_call_that_finds_all_connections_taken_learns_so),
-        CASE(more_connections_than_are_kept_are_closed),
-        CASE(a_kept_connection_is_closed_when_none_wants_it),
+        CASE(idle_connections_over_the_limit_are_closed),
+        CASE(an_idle_connection_is_closed_when_none_wants_it),
         CASE(a_lock_stays_when_its_server_goes),
         CASE(a_server_that_stays_keeps_its_connections),
         cmocka_unit_test(names_are_checked),

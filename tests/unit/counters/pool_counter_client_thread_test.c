@@ -77,7 +77,7 @@ static void *run(void *context)
     const struct pool_counter_client_settings s = {
         .health = t->story->health,
         .connect_timeout_ms = RAW_DEADLINE_MS,
-        .answer_timeout_ms = RAW_DEADLINE_MS,
+        .response_timeout_ms = RAW_DEADLINE_MS,
     };
 
     t->loop = loop_create(0);
@@ -87,7 +87,7 @@ static void *run(void *context)
     for (unsigned i = 0; i < ASKERS; ++i) {
         struct busy_asker *a = &t->askers[i];
         a->thread = t;
-        a->call.answered = work;
+        a->call.responded = work;
         a->work.run = end_work;
         go_on(a);
     }

@@ -124,7 +124,7 @@ static void the_key_used_least_recently_goes(void **state)
     (void)state;
     assert_int_equal(rate_take(t, 1, SECOND, &r), 0);
     assert_int_equal(rate_take(t, 2, SECOND, &r), 0);
-    /* Being refused is a use too: hammering keeps a key where it is. */
+    /* Being rejected is a use too: hammering keeps a key where it is. */
     assert_int_equal(rate_take(t, 1, SECOND, &r), SECOND);
     assert_int_equal(rate_take(t, 3, SECOND, &r), 0);
     assert_int_equal(keys_of(t), 2);
@@ -182,7 +182,7 @@ static void the_rate_equals_a_bucket_of_tokens(void **state)
 {
     uint64_t seed = 88172645463325252ULL;
     size_t passed = 0;
-    size_t refused = 0;
+    size_t rejected = 0;
 
     (void)state;
     for (int round = 0; round < 60; ++round) {
@@ -199,7 +199,7 @@ static void the_rate_equals_a_bucket_of_tokens(void **state)
 
             assert_int_equal(may, model_take(&m, key, now, &r));
             passed += may;
-            refused += !may;
+            rejected += !may;
             now += random_of(&seed) % (r.interval_ns * 2 / keys + 2);
         }
         rate_table_check(t);
@@ -207,7 +207,7 @@ static void the_rate_equals_a_bucket_of_tokens(void **state)
         rate_table_destroy(t);
     }
     assert_true(passed > 1000);
-    assert_true(refused > 1000);
+    assert_true(rejected > 1000);
 }
 
 static void the_table_grows_up_to_its_bound_and_no_further(void **state)

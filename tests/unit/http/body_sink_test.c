@@ -29,7 +29,7 @@ static void start(struct fixture *f, const char *directory)
     o.sinks.directory = directory;
     o.on_request = on_request;
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     in_file = false;
 }
 
@@ -388,7 +388,7 @@ static void client_that_leaves_within_a_large_body_is_no_request(void **state)
     text_fini(&all);
 }
 
-static void slow_large_body_is_refused_in_time(void **state)
+static void slow_large_body_is_rejected_in_time(void **state)
 {
     struct fixture *f = *state;
     struct text all = request_of(LARGE, "");
@@ -405,11 +405,11 @@ static void slow_large_body_is_refused_in_time(void **state)
     fixture_await(f, "HTTP/1.1 408 ");
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->requests, 0);
-    assert_int_equal(fixture_refused(f, FAULT_BODY_TIMEOUT), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_BODY_TIMEOUT), 1);
     text_fini(&all);
 }
 
-static void body_that_cannot_be_kept_is_refused(void **state)
+static void body_that_cannot_be_kept_is_rejected(void **state)
 {
     struct fixture *f = *state;
     struct text all = request_of(LARGE, "");
@@ -420,7 +420,7 @@ static void body_that_cannot_be_kept_is_refused(void **state)
     fixture_await(f, "HTTP/1.1 503 ");
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->requests, 0);
-    assert_int_equal(fixture_refused(f, FAULT_BODY_NO_ROOM), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_BODY_NO_ROOM), 1);
     text_fini(&all);
 }
 
@@ -445,8 +445,8 @@ int main(void)
         TEST(client_that_waits_for_continue_gets_it_first),
         TEST(client_that_does_not_wait_for_continue_is_served_as_well),
         TEST(client_that_leaves_within_a_large_body_is_no_request),
-        TEST(slow_large_body_is_refused_in_time),
-        TEST(body_that_cannot_be_kept_is_refused),
+        TEST(slow_large_body_is_rejected_in_time),
+        TEST(body_that_cannot_be_kept_is_rejected),
     };
 
     return cmocka_run_group_tests_name("body_sink", tests, NULL, NULL);

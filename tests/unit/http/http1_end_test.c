@@ -31,17 +31,17 @@ static void client_that_leaves_ends_its_request_and_those_behind_it(void **state
     }
 }
 
-static void client_that_closes_its_half_gets_its_answer_when_it_may(void **state)
+static void client_that_closes_its_half_gets_its_response_when_it_may(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    http_reply_allow_half_close(&f->call->reply);
+    http_response_allow_half_close(&f->call->response);
     assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
     fixture_turns(f, 10);
     assert_int_equal(f->gone, 0);
-    answer_hello(f, f->call);
+    response_hello(f, f->call);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "\r\n\r\nhello"));
     assert_true(f->gone_done);
@@ -84,15 +84,15 @@ static void client_that_may_close_its_half_has_its_unread_requests_served(void *
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    http_reply_allow_half_close(&f->call->reply);
+    http_response_allow_half_close(&f->call->response);
     fixture_send(f, GET);
     fixture_turns(f, 5);
     assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
     fixture_turns(f, 5);
     assert_int_equal(f->gone, 0);
     struct call *call = f->call;
-    f->answer = answer_hello;
-    answer_hello(f, call);
+    f->response = response_hello;
+    response_hello(f, call);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->requests, 2);
     assert_int_equal(f->gone, 2);
@@ -106,7 +106,7 @@ static void client_that_may_close_its_half_is_noticed_when_it_resets(void **stat
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    http_reply_allow_half_close(&f->call->reply);
+    http_response_allow_half_close(&f->call->response);
     assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
     fixture_turns(f, 5);
     assert_int_equal(f->gone, 0);
@@ -127,8 +127,8 @@ static void last_response_reaches_a_client_that_has_sent_more(void **state)
     fixture_send(f, GET);
     fixture_turns(f, 5);
     memset(body, 'z', LARGE);
-    start_answer(f->call, 200, LARGE);
-    http_reply_send(&f->call->reply, http1_body_copy((struct slice){body, LARGE}), true);
+    start_response(f->call, 200, LARGE);
+    http_response_send(&f->call->response, http1_body_copy((struct slice){body, LARGE}), true);
     fixture_send(f, GET);
     raw_await_end(f->loop, &f->client);
     assert_true(f->client.ended);
@@ -139,7 +139,7 @@ static void last_response_reaches_a_client_that_has_sent_more(void **state)
     raw_turn_until(f->loop, is_gone, f);
 }
 
-static void refused_client_that_is_still_sending_gets_its_response(void **state)
+static void rejected_client_that_is_still_sending_gets_its_response(void **state)
 {
     enum { LARGE = 1024 * 1024 };
     static char body[LARGE];
@@ -150,7 +150,7 @@ static void refused_client_that_is_still_sending_gets_its_response(void **state)
     raw_await_end(f->loop, &f->client);
     assert_true(f->client.ended);
     assert_true(raw_has(&f->client, "HTTP/1.1 413 "));
-    assert_int_equal(fixture_refused(f, FAULT_BODY_TOO_LARGE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_BODY_TOO_LARGE), 1);
     assert_int_equal(http_server_connections(f->server), 1);
     raw_close(&f->client);
     raw_turn_until(f->loop, is_gone, f);
@@ -170,7 +170,7 @@ static void client_that_waits_is_asked_to_continue(void **state)
     static char body[50000];
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (unsigned i = 0; i < ARRAY_LEN(requests); ++i) {
         fixture_send(f, requests[i][0]);
         fixture_await(f, "HTTP/1.1 100 Continue\r\n\r\n");
@@ -199,7 +199,7 @@ static void client_that_need_not_wait_is_not_notified(void **state)
     };
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (unsigned i = 0; i < ARRAY_LEN(requests); ++i) {
         fixture_send(f, requests[i]);
         fixture_await(f, "hello");
@@ -213,7 +213,7 @@ static void old_client_is_not_notified_even_if_it_waits(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
     fixture_turns(f, 10);
     raw_read(&f->client, SIZE_MAX);
@@ -233,7 +233,7 @@ static void drain_lets_the_request_end_and_then_closes(void **state)
     fixture_await_requests(f, 1);
     http_server_drain(f->server, NULL, NULL);
     fixture_turns(f, 5);
-    answer_hello(f, f->call);
+    response_hello(f, f->call);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "Connection: close\r\n"));
     assert_true(raw_has(&f->client, "\r\n\r\nhello"));
@@ -250,8 +250,8 @@ static void cut_ends_a_request_that_waits_and_one_that_is_written(void **state)
         fixture_send(f, GET GET);
         fixture_await_requests(f, i + 1);
         if (i == 1) {
-            start_answer(f->call, 200, LARGE);
-            http_reply_send(&f->call->reply, http1_body_copy((struct slice){p, LARGE}), true);
+            start_response(f->call, 200, LARGE);
+            http_response_send(&f->call->response, http1_body_copy((struct slice){p, LARGE}), true);
         }
         fixture_turns(f, 5);
         http_server_cut(f->server);
@@ -267,13 +267,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(client_that_leaves_ends_its_request_and_those_behind_it),
-        TEST(client_that_closes_its_half_gets_its_answer_when_it_may),
+        TEST(client_that_closes_its_half_gets_its_response_when_it_may),
         TEST(client_that_closes_its_half_is_taken_for_one_that_has_left),
         TEST(end_of_the_client_is_noticed_behind_unread_requests),
         TEST(client_that_may_close_its_half_has_its_unread_requests_served),
         TEST(client_that_may_close_its_half_is_noticed_when_it_resets),
         TEST(last_response_reaches_a_client_that_has_sent_more),
-        TEST(refused_client_that_is_still_sending_gets_its_response),
+        TEST(rejected_client_that_is_still_sending_gets_its_response),
         TEST(client_that_waits_is_asked_to_continue),
         TEST(client_that_need_not_wait_is_not_notified),
         TEST(old_client_is_not_notified_even_if_it_waits),

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1 requests in pieces of any size: what is refused, and when; and what is served.
+ * HTTP/1 requests in pieces of any size: what is rejected, and when; and what is served.
  */
 #include "tests/unit/http/http_server_fixture.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define CHUNKED "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-static void assert_refused(struct fixture *f, const char *request, size_t piece,
-                           enum request_fault fault, const char *status)
+static void assert_rejected(struct fixture *f, const char *request, size_t piece,
+                            enum request_fault fault, const char *status)
 {
-    uint64_t before = fixture_refused(f, fault);
+    uint64_t before = fixture_rejected(f, fault);
     unsigned requests = f->requests;
 
     fixture_send_pieces(f, slice_of(request), piece);
     raw_await_end(f->loop, &f->client);
     if (!f->client.ended || !raw_has(&f->client, status) ||
-        !raw_has(&f->client, "Connection: close\r\n") || fixture_refused(f, fault) != before + 1 ||
+        !raw_has(&f->client, "Connection: close\r\n") || fixture_rejected(f, fault) != before + 1 ||
         f->requests != requests)
         fail_msg("pieces of %zu: %s\n->\n%s", piece, request, text_cstr(&f->client.in));
     fixture_forget_client(f);
 }
 
-static void bad_chunks_are_refused_however_they_are_cut(void **state)
+static void bad_chunks_are_rejected_however_they_are_cut(void **state)
 {
     static const struct {
         const char *request;
@@ -37,9 +37,9 @@ static void bad_chunks_are_refused_however_they_are_cut(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
-        assert_refused(*state, cases[i].request, 1, cases[i].fault, "HTTP/1.1 400 ");
-        assert_refused(*state, cases[i].request, 7, cases[i].fault, "HTTP/1.1 400 ");
-        assert_refused(*state, cases[i].request, 4096, cases[i].fault, "HTTP/1.1 400 ");
+        assert_rejected(*state, cases[i].request, 1, cases[i].fault, "HTTP/1.1 400 ");
+        assert_rejected(*state, cases[i].request, 7, cases[i].fault, "HTTP/1.1 400 ");
+        assert_rejected(*state, cases[i].request, 4096, cases[i].fault, "HTTP/1.1 400 ");
     }
 }
 
@@ -54,10 +54,10 @@ static void over_100_fields_are_431_whole_or_not(void **state)
     text_add(&t, SLICE_LIT("GET / HTTP/1.1\r\nHost: a\r\n"));
     for (int i = 0; i < 100; ++i)
         text_addf(&t, "X-%d: y\r\n", i);
-    assert_refused(f, text_cstr(&t), 4096, FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 ");
+    assert_rejected(f, text_cstr(&t), 4096, FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 ");
     text_add(&t, SLICE_LIT("\r\n"));
-    assert_refused(f, text_cstr(&t), 4096, FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 ");
-    assert_refused(f, text_cstr(&t), 100, FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 ");
+    assert_rejected(f, text_cstr(&t), 4096, FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 ");
+    assert_rejected(f, text_cstr(&t), 100, FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 ");
     text_fini(&t);
 }
 
@@ -66,17 +66,17 @@ static void an_endless_head_is_431_as_soon_as_it_is_too_large(void **state)
     struct text t = {0};
 
     text_addf(&t, "GET / HTTP/1.1\r\nHost: a\r\nX: %09000d", 0);
-    assert_refused(*state, text_cstr(&t), 1000, FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 ");
+    assert_rejected(*state, text_cstr(&t), 1000, FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 ");
     text_fini(&t);
 }
 
-static void a_bare_line_end_is_refused_before_the_head_is_whole(void **state)
+static void a_bare_line_end_is_rejected_before_the_head_is_whole(void **state)
 {
-    assert_refused(*state, "GET / HTTP/1.1\r\nHost: a\nX", 4096, FAULT_BARE_LINE_END,
-                   "HTTP/1.1 400 ");
-    assert_refused(*state, "\nGET", 4096, FAULT_BLANK_LINE, "HTTP/1.1 400 ");
-    assert_refused(*state, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 4096, FAULT_VERSION,
-                   "HTTP/1.1 505 ");
+    assert_rejected(*state, "GET / HTTP/1.1\r\nHost: a\nX", 4096, FAULT_BARE_LINE_END,
+                    "HTTP/1.1 400 ");
+    assert_rejected(*state, "\nGET", 4096, FAULT_BLANK_LINE, "HTTP/1.1 400 ");
+    assert_rejected(*state, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 4096, FAULT_VERSION,
+                    "HTTP/1.1 505 ");
 }
 
 static void good_bodies_pass_however_they_are_cut(void **state)
@@ -84,7 +84,7 @@ static void good_bodies_pass_however_they_are_cut(void **state)
     struct fixture *f = *state;
     static const size_t pieces[] = {1, 2, 5, 17, 4096};
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (size_t i = 0; i < ARRAY_LEN(pieces); ++i) {
         fixture_send_pieces(f, SLICE_LIT(CHUNKED "3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nA: b\r\n\r\n"),
                             pieces[i]);
@@ -107,7 +107,7 @@ static void pipelined_requests_are_handed_on_one_by_one(void **state)
     struct fixture *f = *state;
     struct text t = {0};
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (int i = 0; i < 500; ++i) {
         text_addf(&t, "GET /%d HTTP/1.1\r\nHost: a\r\n\r\n", i);
         text_add(&t, SLICE_LIT(CHUNKED "3\r\nabc\r\n0\r\n\r\n"));
@@ -119,15 +119,15 @@ static void pipelined_requests_are_handed_on_one_by_one(void **state)
     text_fini(&t);
 }
 
-static void a_bad_pipelined_request_is_refused_after_the_good_ones(void **state)
+static void a_bad_pipelined_request_is_rejected_after_the_good_ones(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET GET CHUNKED "3\r\nabc\r\n0\r\n\r\n" CHUNKED "1 \r\nx\r\n0\r\n\r\n" GET);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->requests, 3);
-    assert_int_equal(fixture_refused(f, FAULT_CHUNK_SIZE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_CHUNK_SIZE), 1);
     assert_true(f->client.ended);
     assert_true(raw_has(&f->client, "400 Bad Request"));
     assert_true(raw_has(&f->client, "malformed chunk size"));
@@ -137,7 +137,7 @@ static void a_body_after_100_continue_is_checked_and_passes(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
                     "Transfer-Encoding: chunked\r\n\r\n");
     fixture_await(f, "100 Continue");
@@ -148,7 +148,7 @@ static void a_body_after_100_continue_is_checked_and_passes(void **state)
     fixture_turns(f, 5);
     fixture_send(f, "x\r\n");
     raw_await_end(f->loop, &f->client);
-    assert_int_equal(fixture_refused(f, FAULT_CHUNK_SIZE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_CHUNK_SIZE), 1);
     assert_int_equal(f->requests, 2);
 }
 
@@ -161,7 +161,7 @@ struct seen {
 
 static struct seen seen;
 
-static void on_refused(void *context, const struct http_refusal *r)
+static void on_rejected(void *context, const struct http_rejection *r)
 {
     struct fixture *f = context;
 
@@ -174,26 +174,26 @@ static void on_refused(void *context, const struct http_refusal *r)
     text_add(&seen.target, r->target);
 }
 
-static void refusals_are_reported_with_what_was_read(void **state)
+static void rejections_are_reported_with_what_was_read(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
 
     seen = (struct seen){0};
-    o.on_refused = on_refused;
+    o.on_rejected = on_rejected;
     fixture_restart(f, &o);
-    assert_refused(f, "GET /x HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 4096, FAULT_HOST_REPEATED,
-                   "400");
+    assert_rejected(f, "GET /x HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 4096, FAULT_HOST_REPEATED,
+                    "400");
     assert_int_equal(seen.calls, 1);
     assert_string_equal(text_cstr(&seen.target), "/x");
-    assert_refused(f, CHUNKED "zz\r\n", 4096, FAULT_CHUNK_SIZE, "400");
+    assert_rejected(f, CHUNKED "zz\r\n", 4096, FAULT_CHUNK_SIZE, "400");
     assert_int_equal(seen.calls, 2);
     assert_int_equal(seen.fault, FAULT_CHUNK_SIZE);
     assert_int_equal(seen.status, 400);
     assert_int_equal(seen.version, 0x101);
     assert_string_equal(text_cstr(&seen.target), "/c");
-    assert_refused(f, "POST /o HTTP/1.0\r\nContent-Length: 999999999\r\n\r\n", 4096,
-                   FAULT_BODY_TOO_LARGE, "413");
+    assert_rejected(f, "POST /o HTTP/1.0\r\nContent-Length: 999999999\r\n\r\n", 4096,
+                    FAULT_BODY_TOO_LARGE, "413");
     assert_int_equal(seen.version, 0x100);
     text_fini(&seen.target);
 }
@@ -205,33 +205,33 @@ static bool is_forgotten(void *context)
     return http_server_connections(f->server) == 0;
 }
 
-static void a_refused_client_that_continues_sending_is_cut(void **state)
+static void a_rejected_client_that_continues_sending_is_cut(void **state)
 {
     struct fixture *f = *state;
 
     raw_connect(&f->addr, &f->client);
     fixture_send(f, CHUNKED "zz\r\n");
     raw_await_end(f->loop, &f->client);
-    /* It has its answer, but does not close. */
+    /* It has its response, but does not close. */
     assert_int_equal(http_server_connections(f->server), 1);
     fixture_send(f, "still here");
     raw_turn_until(f->loop, is_forgotten, f);
-    assert_int_equal(fixture_refused(f, FAULT_CHUNK_SIZE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_CHUNK_SIZE), 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(bad_chunks_are_refused_however_they_are_cut),
+        TEST(bad_chunks_are_rejected_however_they_are_cut),
         TEST(over_100_fields_are_431_whole_or_not),
         TEST(an_endless_head_is_431_as_soon_as_it_is_too_large),
-        TEST(a_bare_line_end_is_refused_before_the_head_is_whole),
+        TEST(a_bare_line_end_is_rejected_before_the_head_is_whole),
         TEST(good_bodies_pass_however_they_are_cut),
         TEST(pipelined_requests_are_handed_on_one_by_one),
-        TEST(a_bad_pipelined_request_is_refused_after_the_good_ones),
+        TEST(a_bad_pipelined_request_is_rejected_after_the_good_ones),
         TEST(a_body_after_100_continue_is_checked_and_passes),
-        TEST(refusals_are_reported_with_what_was_read),
-        TEST(a_refused_client_that_continues_sending_is_cut),
+        TEST(rejections_are_reported_with_what_was_read),
+        TEST(a_rejected_client_that_continues_sending_is_cut),
     };
 
     return cmocka_run_group_tests_name("http1_pieces", tests, NULL, NULL);

@@ -2,7 +2,7 @@
  *
  * HTTP/1 requests as the handler gets them, one after the other on a connection, and the framing of
  * their responses. The end of connections within a request: http1_end_test.c. Requests in pieces,
- * and refused ones: http1_pieces_test.c, request_check_test.c.
+ * and rejected ones: http1_pieces_test.c, request_check_test.c.
  */
 #include "tests/unit/http/http_server_fixture.h"
 #include "tests/unit/http/tunnel_fixture.h"
@@ -29,7 +29,7 @@ static void put(const char *what, struct slice s)
 
 static void see_all(struct fixture *f, struct call *call)
 {
-    struct http_request *req = call->reply.req;
+    struct http_request *req = call->response.req;
     uint64_t age_ms = loop_wall_ms(f->loop) - req->received_ms;
     uint32_t kinds = 0;
 
@@ -48,7 +48,7 @@ static void see_all(struct fixture *f, struct call *call)
     }
     assert_int_equal(req->fields.kinds, kinds);
     assert_in_range(age_ms, 0, RAW_DEADLINE_MS);
-    answer_hello(f, call);
+    response_hello(f, call);
 }
 
 struct example {
@@ -122,7 +122,7 @@ static void handler_sees_all_of_a_request_but_its_framing(void **state)
     };
     struct fixture *f = *state;
 
-    f->answer = see_all;
+    f->response = see_all;
     for (size_t i = 0; i < ARRAY_LEN(examples); ++i) {
         assert_seen(f, &examples[i], SIZE_MAX);
         assert_seen(f, &examples[i], 1);
@@ -142,7 +142,7 @@ static void many_fields_reach_the_handler_in_their_order(void **state)
 
     o.max_headers = 0;
     http_server_set(f->server, &o);
-    f->answer = see_all;
+    f->response = see_all;
     text_add(&request, SLICE_LIT("GET / HTTP/1.1\r\nHost: a\r\n"));
     text_add(&expected, SLICE_LIT("101 keep method=<GET> host=<a> target=</> path=</> body=- "
                                   "upgrade=-"));
@@ -167,8 +167,8 @@ static bool in_file; /* the body of the latest request */
 
 static void note_file(struct fixture *f, struct call *call)
 {
-    in_file = call->reply.req->body_file != NULL;
-    answer_hello(f, call);
+    in_file = call->response.req->body_file != NULL;
+    response_hello(f, call);
 }
 
 static void restart_with_files(struct fixture *f)
@@ -178,7 +178,7 @@ static void restart_with_files(struct fixture *f)
     o.sinks.memory_bytes = SPILL_BYTES;
     o.sinks.directory = "/tmp";
     fixture_restart(f, &o);
-    f->answer = note_file;
+    f->response = note_file;
 }
 
 static void put_sized(struct text *t, struct slice body)
@@ -260,7 +260,7 @@ static void body_of_many_small_chunks_arrives(void **state)
     struct slice body = {p, BYTES};
     struct text t = {0};
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     put_chunked(&t, body, 1);
     assert_body_arrives(f, &t, body);
     text_fini(&t);
@@ -272,7 +272,7 @@ static void body_that_comes_after_other_requests_still_belongs_to_its_head(void 
     struct fixture *f = *state;
     struct raw_peer other;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "PUT /first HTTP/1.1\r\nHost: first\r\nContent-Length: 10\r\n\r\n01234");
     fixture_turns(f, 3);
     raw_connect(&f->addr, &other);
@@ -290,15 +290,15 @@ static void body_that_comes_after_other_requests_still_belongs_to_its_head(void 
 
 /* ---- one after the other ---- */
 
-static void answer_with_path(struct fixture *f, struct call *call)
+static void response_with_path(struct fixture *f, struct call *call)
 {
     char text[64];
 
     (void)f;
-    snprintf(text, sizeof(text), "<%.*s %.*s>", (int)call->reply.req->target.len,
-             call->reply.req->target.p, (int)call->reply.req->body.len,
-             call->reply.req->body.p != NULL ? call->reply.req->body.p : "");
-    http_reply_simple(&call->reply, 200, "text/plain", slice_of(text));
+    snprintf(text, sizeof(text), "<%.*s %.*s>", (int)call->response.req->target.len,
+             call->response.req->target.p, (int)call->response.req->body.len,
+             call->response.req->body.p != NULL ? call->response.req->body.p : "");
+    http_response_simple(&call->response, 200, "text/plain", slice_of(text));
 }
 
 static const char mixed[] =
@@ -311,7 +311,7 @@ static const char mixed[] =
     "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"
     "GET /9 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" UPGRADE "after";
 
-/* Of the answers at the client, in their order. */
+/* Of the responds at the client, in their order. */
 static void assert_bodies(struct fixture *f, const char *const *bodies, size_t n)
 {
     const char *at = text_cstr(&f->client.in);
@@ -335,10 +335,10 @@ static bool up_has_come(void *context)
     return f->call != NULL && slice_is((struct slice){f->path.p, f->path.len}, "/up");
 }
 
-static void answer_all_but_up(struct fixture *f, struct call *call)
+static void response_all_but_up(struct fixture *f, struct call *call)
 {
     if (!slice_is((struct slice){f->path.p, f->path.len}, "/up"))
-        answer_with_path(f, call);
+        response_with_path(f, call);
 }
 
 static void send_mixed(struct fixture *f, size_t piece)
@@ -375,12 +375,12 @@ static void requests_of_all_kinds_follow_each_other_however_the_bytes_are_cut(vo
     static const size_t pieces[] = {sizeof(mixed), 1, 2, 7, 50, 100};
     struct fixture *f = *state;
 
-    f->answer = answer_all_but_up;
+    f->response = response_all_but_up;
     for (size_t i = 0; i < ARRAY_LEN(pieces); ++i)
         send_mixed(f, pieces[i]);
 }
 
-static void next_request_waits_until_the_answer_is_complete(void **state)
+static void next_request_waits_until_the_response_is_complete(void **state)
 {
     struct fixture *f = *state;
 
@@ -389,20 +389,20 @@ static void next_request_waits_until_the_answer_is_complete(void **state)
         fixture_await_requests(f, i);
         fixture_turns(f, 5);
         assert_int_equal(f->requests, i);
-        start_answer(f->call, 200, 6);
-        http_reply_send(&f->call->reply, body_of("one"), false);
+        start_response(f->call, 200, 6);
+        http_response_send(&f->call->response, body_of("one"), false);
         raw_await_bytes(f->loop, &f->client, 1);
         fixture_turns(f, 5);
         assert_int_equal(f->requests, i);
-        http_reply_send(&f->call->reply, body_of("two"), true);
+        http_response_send(&f->call->response, body_of("two"), true);
         fixture_await_gone(f, i);
         text_clear(&f->client.in);
     }
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-static void answers_without_a_body_end_where_they_should(void **state)
+static void responses_without_a_body_end_where_they_should(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -422,8 +422,8 @@ static void answers_without_a_body_end_where_they_should(void **state)
     for (unsigned i = 0; i < ARRAY_LEN(cases); ++i) {
         fixture_send(f, cases[i].request);
         fixture_await_requests(f, i + 1);
-        start_answer(f->call, cases[i].status, cases[i].length);
-        http_reply_send(&f->call->reply, NULL, true);
+        start_response(f->call, cases[i].status, cases[i].length);
+        http_response_send(&f->call->response, NULL, true);
         fixture_await_gone(f, i + 1);
         fixture_await(f, "\r\n\r\n");
         assert_true(raw_has(&f->client, cases[i].expected));
@@ -440,17 +440,17 @@ static void unknown_length_is_chunked_or_ends_the_connection(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, UINT64_MAX);
-    http_reply_send(&f->call->reply, body_of("hello"), false);
+    start_response(f->call, 200, UINT64_MAX);
+    http_response_send(&f->call->response, body_of("hello"), false);
     fixture_await(f, "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
-    http_reply_send(&f->call->reply, NULL, true);
+    http_response_send(&f->call->response, NULL, true);
     fixture_await(f, "\r\n0\r\n\r\n");
     fixture_await_gone(f, 1);
     fixture_send(f, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     fixture_await_requests(f, 2);
     text_clear(&f->client.in);
-    start_answer(f->call, 200, UINT64_MAX);
-    http_reply_send(&f->call->reply, body_of("to the end"), true);
+    start_response(f->call, 200, UINT64_MAX);
+    http_response_send(&f->call->response, body_of("to the end"), true);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "Connection: close\r\n"));
     assert_true(raw_has(&f->client, "\r\n\r\nto the end"));
@@ -464,18 +464,18 @@ static void cut_short(struct fixture *f, const char *request, uint64_t length, b
 
     fixture_send(f, request);
     fixture_await_requests(f, n);
-    start_answer(f->call, 200, length);
+    start_response(f->call, 200, length);
     if (body) {
-        http_reply_send(&f->call->reply, body_of("part"), false);
+        http_response_send(&f->call->response, body_of("part"), false);
         fixture_await(f, "part");
     }
-    http_reply_abort(&f->call->reply);
+    http_response_abort(&f->call->response);
     fixture_await_gone(f, n);
     assert_false(f->gone_done);
     raw_await_end(f->loop, &f->client);
 }
 
-static void answer_that_is_cut_short_never_looks_complete(void **state)
+static void response_that_is_cut_short_never_looks_complete(void **state)
 {
     struct fixture *f = *state;
 
@@ -497,16 +497,16 @@ static void answer_that_is_cut_short_never_looks_complete(void **state)
 static void abort_at(struct fixture *f, struct call *call)
 {
     (void)f;
-    call->reply.req->res.status = 200;
-    http_reply_start(&call->reply, 10);
-    http_reply_abort(&call->reply);
+    call->response.req->res.status = 200;
+    http_response_start(&call->response, 10);
+    http_response_abort(&call->response);
 }
 
-static void answer_may_be_given_up_within_the_request(void **state)
+static void response_may_be_given_up_within_the_request(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = abort_at;
+    f->response = abort_at;
     fixture_send(f, GET GET);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->gone, 1);
@@ -517,10 +517,10 @@ static bool has_room(void *context)
 {
     struct fixture *f = context;
 
-    return f->call->reply.queued_bytes == 0;
+    return f->call->response.queued_bytes == 0;
 }
 
-static void large_answer_reaches_a_reader_that_waits(void **state)
+static void large_response_reaches_a_reader_that_waits(void **state)
 {
     enum { LARGE = 16 * 1024 * 1024 };
     struct fixture *f = *state;
@@ -533,13 +533,14 @@ static void large_answer_reaches_a_reader_that_waits(void **state)
     assert_int_equal(setsockopt(f->client.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
     for (unsigned i = 1; i <= 3; ++i) {
         fixture_await_requests(f, i);
-        start_answer(f->call, 200, LARGE);
-        http_reply_send(&f->call->reply, http1_body_copy((struct slice){p, LARGE - 1}), false);
+        start_response(f->call, 200, LARGE);
+        http_response_send(&f->call->response, http1_body_copy((struct slice){p, LARGE - 1}),
+                           false);
         fixture_turns(f, 20);
         assert_false(has_room(f));
         raw_await_bytes(f->loop, &f->client, LARGE);
         raw_turn_until(f->loop, has_room, f);
-        http_reply_send(&f->call->reply, body_of("."), true);
+        http_response_send(&f->call->response, body_of("."), true);
         fixture_await_gone(f, i);
         assert_true(f->gone_done);
         assert_int_equal(f->sent_bytes, LARGE);
@@ -558,12 +559,12 @@ int main(void)
         TEST(body_of_many_small_chunks_arrives),
         TEST(body_that_comes_after_other_requests_still_belongs_to_its_head),
         TEST(requests_of_all_kinds_follow_each_other_however_the_bytes_are_cut),
-        TEST(next_request_waits_until_the_answer_is_complete),
-        TEST(answers_without_a_body_end_where_they_should),
+        TEST(next_request_waits_until_the_response_is_complete),
+        TEST(responses_without_a_body_end_where_they_should),
         TEST(unknown_length_is_chunked_or_ends_the_connection),
-        TEST(answer_that_is_cut_short_never_looks_complete),
-        TEST(answer_may_be_given_up_within_the_request),
-        TEST(large_answer_reaches_a_reader_that_waits),
+        TEST(response_that_is_cut_short_never_looks_complete),
+        TEST(response_may_be_given_up_within_the_request),
+        TEST(large_response_reaches_a_reader_that_waits),
     };
 
     return cmocka_run_group_tests_name("http1_server", tests, NULL, NULL);

@@ -52,7 +52,7 @@ struct h2 {
     struct http_listener *listener;
     struct addr addr;
     struct h2_client client;
-    struct http_reply *replies[H2_STREAMS]; /* of the requests in order */
+    struct http_response *responses[H2_STREAMS]; /* of the requests in order */
 };
 
 static inline struct h2_seen *h2_of(struct h2 *h, uint32_t id)
@@ -243,7 +243,7 @@ static inline bool h2_has_pings(struct h2 *h, uint64_t n)
     return h->client.pings >= n;
 }
 
-/* Until all that was sent has been processed, and replied to. */
+/* Until all that was sent has been processed, and responded to. */
 static inline void h2_ping(struct h2 *h)
 {
     h2_send(h, TYPE_PING, 0, 0, SLICE_LIT("12345678"));
@@ -257,11 +257,11 @@ static inline bool h2_has_requests(struct h2 *h, uint64_t n)
 
 /* ---- life ---- */
 
-static inline void h2_keep_reply(struct fixture *f, struct call *call)
+static inline void h2_keep_response(struct fixture *f, struct call *call)
 {
     struct h2 *h = container_of(f, struct h2, base);
 
-    h->replies[f->requests - 1] = &call->reply;
+    h->responses[f->requests - 1] = &call->response;
 }
 
 static inline void h2_connect(struct h2 *h)
@@ -302,7 +302,7 @@ static inline int h2_setup(void **state)
     hpack_init(&h->client.table);
     for (size_t i = 0; i < H2_STREAMS; ++i)
         h->client.streams[i].reset = -1;
-    h->base.answer = h2_keep_reply;
+    h->base.response = h2_keep_response;
     h2_listen(h);
     *state = h;
     return 0;
@@ -326,15 +326,15 @@ static inline int h2_teardown(void **state)
     return 0;
 }
 
-/* The Nth request is answered with BYTES. */
-static inline void h2_answer(struct h2 *h, unsigned n, size_t bytes)
+/* The Nth request gets BYTES. */
+static inline void h2_response(struct h2 *h, unsigned n, size_t bytes)
 {
-    struct http_reply *r = h->replies[n];
+    struct http_response *r = h->responses[n];
     char *body = xcalloc(1, bytes + 1);
 
     r->req->res.status = 200;
-    http_reply_start(r, bytes);
-    http_reply_send(r, http1_body_copy((struct slice){body, bytes}), true);
+    http_response_start(r, bytes);
+    http_response_send(r, http1_body_copy((struct slice){body, bytes}), true);
     free(body);
 }
 

@@ -27,7 +27,7 @@ static void as_many_requests_run_as_are_announced(void **state)
     assert_int_equal(h2_of(h, id_of(STREAMS))->reset, HTTP2_ERROR_REFUSED_STREAM);
     assert_int_equal(h->base.requests, STREAMS);
     for (unsigned i = STREAMS; i-- != 0;) {
-        h2_answer(h, i, 100);
+        h2_response(h, i, 100);
         h2_until(h, h2_has_ended, id_of(i));
         assert_int_equal(h2_of(h, id_of(i))->bytes, 100);
         assert_int_equal(h->base.gone, STREAMS - i);
@@ -49,7 +49,7 @@ static void a_reset_stream_ends_its_request_and_no_other(void **state)
     h2_send(h, TYPE_RST_STREAM, 0, 1, h2_u32(HTTP2_ERROR_CANCEL));
     fixture_await_gone(&h->base, 1);
     assert_false(h->base.gone_done);
-    h2_answer(h, 1, 10);
+    h2_response(h, 1, 10);
     h2_until(h, h2_has_ended, 3);
     assert_false(h2_of(h, 1)->heads);
 }
@@ -61,10 +61,10 @@ static void a_response_that_is_cut_is_reset_after_what_was_sent(void **state)
     h2_connect(h);
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
     h2_until(h, h2_has_requests, 1);
-    h->replies[0]->req->res.status = 200;
-    http_reply_start(h->replies[0], 10);
-    http_reply_send(h->replies[0], body_of("abc"), false);
-    http_reply_abort(h->replies[0]);
+    h->responses[0]->req->res.status = 200;
+    http_response_start(h->responses[0], 10);
+    http_response_send(h->responses[0], body_of("abc"), false);
+    http_response_abort(h->responses[0]);
     h2_until(h, h2_has_reset, 1);
     assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_INTERNAL);
     assert_int_equal(h2_of(h, 1)->bytes, 3);
@@ -85,7 +85,7 @@ static void the_end_of_a_connection_ends_all_its_requests(void **state)
     h2_send_text(h, &t);
     h2_until(h, h2_has_requests, STREAMS);
     for (unsigned i = 0; i < STREAMS; i += 2)
-        h2_answer(h, i, 50000);
+        h2_response(h, i, 50000);
     raw_reset(&h->client.peer);
     fixture_await_gone(&h->base, STREAMS);
 }
@@ -101,8 +101,8 @@ static void data_waits_for_both_windows_and_an_end_for_none(void **state)
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, H2_GET);
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, H2_GET);
     h2_until(h, h2_has_requests, 2);
-    h2_answer(h, 0, 100000);
-    h2_answer(h, 1, 0);
+    h2_response(h, 0, 100000);
+    h2_response(h, 1, 0);
     h2_until(h, h2_has_ended, 3);
     h2_ping(h);
     assert_int_equal(h2_of(h, 1)->heads, 1);
@@ -134,7 +134,7 @@ static void streams_with_windows_have_turns(void **state)
         h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
     h2_until(h, h2_has_requests, 4);
     for (unsigned i = 0; i < 4; ++i)
-        h2_answer(h, i, 1000000);
+        h2_response(h, i, 1000000);
     h2_until(h, h2_has_ended, 1);
     for (unsigned i = 1; i < 4; ++i)
         assert_true(h2_of(h, id_of(i))->bytes > 500000);
@@ -173,7 +173,7 @@ static void check_order(struct h2 *h, unsigned n, const uint32_t *expected)
 {
     h2_until(h, h2_has_requests, n + 1);
     for (unsigned i = 1; i <= n; ++i)
-        h2_answer(h, i, 100000);
+        h2_response(h, i, 100000);
     h2_ping(h);
     h2_window(h, 0, WINDOW);
     for (unsigned i = 0; i < n; ++i)
@@ -189,7 +189,7 @@ static void use_window(struct h2 *h)
     h2_setting(h, HTTP2_SETTING_INITIAL_WINDOW, WINDOW);
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 999, H2_GET);
     h2_until(h, h2_has_requests, 1);
-    h2_answer(h, 0, 65535);
+    h2_response(h, 0, 65535);
     h2_until(h, h2_has_ended, 999);
     h->client.nended = 0;
 }
@@ -228,7 +228,7 @@ static void workers_field_has_precedence_over_the_clients(void **state)
     send_get(h, 1001, "u=1");
     send_get(h, 1003, "u=3");
     h2_until(h, h2_has_requests, 3);
-    http_request_answer(h->replies[2]->req, "Priority", SLICE_LIT("u=0"));
+    http_request_add_response(h->responses[2]->req, "Priority", SLICE_LIT("u=0"));
     check_order(h, 2, (const uint32_t[]){1003, 1001});
 }
 
@@ -241,12 +241,12 @@ static void first_urgency_replaces_dependencies(void **state)
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 1003, H2_GET);
     h2_send(h, TYPE_PRIORITY, 0, 1001, SLICE_LIT("\0\0\3\xeb\xff")); /* after 1003 */
     h2_until(h, h2_has_requests, 3);
-    h2_answer(h, 1, 100000);
-    h2_answer(h, 2, 100000);
+    h2_response(h, 1, 100000);
+    h2_response(h, 2, 100000);
     h2_ping(h);
     send_get(h, 1005, "u=1");
     h2_until(h, h2_has_requests, 4);
-    h2_answer(h, 3, 100000);
+    h2_response(h, 3, 100000);
     h2_send(h, TYPE_PRIORITY, 0, 1001, SLICE_LIT("\0\0\3\xeb\xff")); /* has no effect */
     h2_ping(h);
     h2_window(h, 0, WINDOW);
@@ -268,7 +268,7 @@ static void an_overflow_of_a_streams_window_resets_that_stream(void **state)
     h2_until(h, h2_has_reset, 1);
     assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_FLOW_CONTROL);
     assert_int_equal(h->base.gone, 1);
-    h2_answer(h, 1, 10);
+    h2_response(h, 1, 10);
     h2_until(h, h2_has_ended, 3);
     assert_int_equal(h->client.goaways, 0);
     h2_window(h, 0, INT32_MAX);
@@ -286,7 +286,7 @@ static void an_upload_whose_window_overflows_is_reported(void **state)
     h2_window(h, 1, INT32_MAX);
     h2_until(h, h2_has_reset, 1);
     assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_FLOW_CONTROL);
-    assert_int_equal(fixture_refused(&h->base, FAULT_HTTP2_WINDOW), 1);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_HTTP2_WINDOW), 1);
     h2_ping(h);
     assert_int_equal(h->client.goaways, 0);
     for (unsigned i = 1; i <= 10; ++i) {
@@ -295,7 +295,7 @@ static void an_upload_whose_window_overflows_is_reported(void **state)
     }
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
-    assert_int_equal(fixture_refused(&h->base, FAULT_HTTP2_WINDOW), 11);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_HTTP2_WINDOW), 11);
     assert_int_equal(h->base.requests, 0);
 }
 
@@ -335,7 +335,7 @@ static void an_expectation_is_met_by_an_interim_response(void **state)
     h2_send(h, TYPE_DATA, H2_END, 1, SLICE_LIT("abc"));
     h2_until(h, h2_has_requests, 1);
     assert_true(slice_is(text_slice(&h->base.body), "abc"));
-    h2_answer(h, 0, 1);
+    h2_response(h, 0, 1);
     h2_until(h, h2_has_ended, 1);
     assert_int_equal(h2_of(h, 1)->heads, 2);
     assert_int_equal(h2_of(h, 1)->status, 200);
@@ -362,7 +362,7 @@ static void a_body_that_was_not_asked_for_does_not_end_the_response(void **state
     h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_EXPECT);
     h2_until(h, h2_has_requests, 1);
     assert_int_equal(h->base.body.len, 0);
-    h2_answer(h, 0, 10);
+    h2_response(h, 0, 10);
     for (int i = 0; i < 10; ++i)
         h2_send(h, TYPE_DATA, 0, 1, (struct slice){bytes, sizeof(bytes)});
     h2_ping(h);
@@ -418,8 +418,8 @@ static void cookies_are_one_field_whose_size_counts(void **state)
     h2_connect(h);
     send_with_fields(h, 1, SLICE_LIT("cookie"), 500, 20);
     h2_until(h, h2_has_requests, 1);
-    assert_int_equal(h->replies[0]->req->fields.n, 1);
-    assert_int_equal(h->replies[0]->req->fields.at[0].value.len, 500 * 22 - 2);
+    assert_int_equal(h->responses[0]->req->fields.n, 1);
+    assert_int_equal(h->responses[0]->req->fields.at[0].value.len, 500 * 22 - 2);
     send_with_fields(h, 3, SLICE_LIT("cookie"), 120, 600);
     h2_until(h, h2_has_ended, 3);
     assert_int_equal(h2_of(h, 3)->status, 431);
@@ -440,10 +440,10 @@ static void trailers_end_a_request_and_are_dropped(void **state)
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, SLICE_LIT("\0\3x-a\1b"));
     h2_until(h, h2_has_requests, 1);
     assert_true(slice_is(text_slice(&h->base.body), "abc"));
-    assert_int_equal(h->replies[0]->req->fields.n, 0);
+    assert_int_equal(h->responses[0]->req->fields.n, 0);
 }
 
-static void a_body_that_is_too_large_is_answered_and_no_longer_read(void **state)
+static void a_body_that_is_too_large_gets_a_response_and_no_longer_read(void **state)
 {
     struct h2 *h = *state;
     static char bytes[HTTP2_FRAME_MAX];
@@ -462,7 +462,7 @@ static void a_body_that_is_too_large_is_answered_and_no_longer_read(void **state
     assert_int_equal(h->base.requests, 0);
 }
 
-static void a_head_request_is_refused_without_content(void **state)
+static void a_head_request_is_rejected_without_content(void **state)
 {
     struct h2 *h = *state;
 
@@ -522,7 +522,7 @@ static void any_size_of_the_clients_table_is_honored(void **state)
             h2_setting(h, HTTP2_SETTING_HEADER_TABLE, 0);
         h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
         h2_until(h, h2_has_requests, i + 1);
-        h2_answer(h, i, 10);
+        h2_response(h, i, 10);
         h2_until(h, h2_has_ended, id_of(i));
         if (i == 2)
             assert_int_equal(h->client.first_byte, 0x20);
@@ -558,9 +558,9 @@ static void request_number(struct h2 *h, unsigned i)
 static void begin_response(struct h2 *h, unsigned i)
 {
     request_number(h, i);
-    h->replies[i]->req->res.status = 200;
-    http_reply_start(h->replies[i], 100);
-    http_reply_send(h->replies[i], body_of("abc"), false);
+    h->responses[i]->req->res.status = 200;
+    http_response_start(h->responses[i], 100);
+    http_response_send(h->responses[i], body_of("abc"), false);
     h2_until(h, h2_has_head, id_of(i));
 }
 
@@ -602,7 +602,7 @@ static void abandoning_most_requests_before_their_responses_ends_the_connection(
     abandon(h, 10, false);
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
-    assert_int_equal(fixture_refused(&h->base, FAULT_FRAMES_ABANDONED), 1);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_FRAMES_ABANDONED), 1);
 }
 
 static void overflowing_the_windows_of_responses_that_have_begun_ends_the_connection(void **state)
@@ -620,7 +620,7 @@ static void overflowing_the_windows_of_responses_that_have_begun_ends_the_connec
     }
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
-    assert_int_equal(fixture_refused(&h->base, FAULT_FRAMES_ABANDONED), 1);
+    assert_int_equal(fixture_rejected(&h->base, FAULT_FRAMES_ABANDONED), 1);
 }
 
 static void other_protocols_get_settings_and_are_closed(void **state)
@@ -635,7 +635,7 @@ static void other_protocols_get_settings_and_are_closed(void **state)
     assert_int_equal(h->client.goaways, 0);
     assert_int_equal(h->base.requests, 0);
     http_server_read_counts(h->base.server, &counts);
-    assert_int_equal(counts.refused[FAULT_HTTP2_PREFACE], 1);
+    assert_int_equal(counts.rejected[FAULT_HTTP2_PREFACE], 1);
 }
 
 static void an_error_after_the_preface_ends_with_goaway(void **state)
@@ -670,7 +670,7 @@ struct pinging {
     size_t at; /* of PINGS, sent again and again */
 };
 
-static bool is_refused_for_pings(void *context)
+static bool is_rejected_for_pings(void *context)
 {
     struct pinging *p = context;
     struct http_server_counts counts;
@@ -680,10 +680,10 @@ static bool is_refused_for_pings(void *context)
     if (n > 0)
         p->at = (p->at + (size_t)n) % p->pings.len;
     http_server_read_counts(p->h->base.server, &counts);
-    return counts.refused[FAULT_FRAMES_PING] == 1;
+    return counts.rejected[FAULT_FRAMES_PING] == 1;
 }
 
-static void a_client_that_does_not_read_what_it_asks_for_is_refused(void **state)
+static void a_client_that_does_not_read_what_it_asks_for_is_rejected(void **state)
 {
     struct h2 *h = *state;
     struct pinging p = {.h = h};
@@ -691,7 +691,7 @@ static void a_client_that_does_not_read_what_it_asks_for_is_refused(void **state
     h2_connect(h);
     for (int i = 0; i < 1000; ++i)
         h2_frame(&p.pings, TYPE_PING, 0, 0, SLICE_LIT("12345678"));
-    raw_turn_until(h->base.loop, is_refused_for_pings, &p);
+    raw_turn_until(h->base.loop, is_rejected_for_pings, &p);
     text_fini(&p.pings);
 }
 
@@ -707,8 +707,8 @@ static void a_drain_names_all_streams_first(void **state)
     assert_int_equal(h->client.last_id, INT32_MAX);
     h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, H2_GET);
     h2_until(h, h2_has_requests, 2);
-    h2_answer(h, 0, 10);
-    h2_answer(h, 1, 10);
+    h2_response(h, 0, 10);
+    h2_response(h, 1, 10);
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.goaways, 2);
     assert_int_equal(h->client.last_id, 3);
@@ -735,8 +735,8 @@ int main(void)
         H2_TEST(a_body_that_was_not_asked_for_does_not_end_the_response),
         H2_TEST(cookies_are_one_field_whose_size_counts),
         H2_TEST(trailers_end_a_request_and_are_dropped),
-        H2_TEST(a_body_that_is_too_large_is_answered_and_no_longer_read),
-        H2_TEST(a_head_request_is_refused_without_content),
+        H2_TEST(a_body_that_is_too_large_gets_a_response_and_no_longer_read),
+        H2_TEST(a_head_request_is_rejected_without_content),
         H2_TEST(a_path_above_the_limit_of_heads_is_414),
         H2_TEST(more_requests_than_are_tolerated_that_violate_rules_end_the_connection),
         H2_TEST(any_size_of_the_clients_table_is_honored),
@@ -747,7 +747,7 @@ int main(void)
         H2_TEST(other_protocols_get_settings_and_are_closed),
         H2_TEST(an_error_after_the_preface_ends_with_goaway),
         H2_TEST(frames_of_servers_end_the_connection),
-        H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_refused),
+        H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_rejected),
         H2_TEST(a_drain_names_all_streams_first),
     };
 

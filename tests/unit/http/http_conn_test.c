@@ -45,14 +45,14 @@ static void pass_time(struct fixture *f, uint64_t ms)
                    &(struct until){.loop = f->loop, .ms = loop_now_ms(f->loop) + ms});
 }
 
-static void idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_over(void **state)
+static void idle_connection_is_served_after_a_pause_and_ended_when_its_time_is_over(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
 
     o.header_timeout_ms = 40; /* so that sweeps are frequent */
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     fixture_await_gone(f, 1);
     pass_time(f, 300);
@@ -66,14 +66,14 @@ static void idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_ov
     fixture_await_connections(f, 0);
 }
 
-static void resting_connection_is_ended_by_a_drain(void **state)
+static void idle_connection_is_ended_by_a_drain(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
 
     o.header_timeout_ms = 40;
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     fixture_await_gone(f, 1);
     pass_time(f, 300);
@@ -121,7 +121,7 @@ static void idle_connection_is_closed(void **state)
 
     o.keep_alive_timeout_ms = 50;
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "hello"));
@@ -141,7 +141,7 @@ static void connection_with_a_request_is_not_idle(void **state)
     uint64_t until_us = clock_mono_us() + 100000;
     while (clock_mono_us() < until_us)
         loop_turn(f->loop, RAW_TURN_MS);
-    answer_hello(f, f->call);
+    response_hello(f, f->call);
     fixture_await(f, "hello");
 }
 
@@ -149,9 +149,9 @@ static void fill_until_stuck(struct fixture *f)
 {
     static char part[65536];
 
-    while (f->call->reply.queued_bytes <= 8 * sizeof(part)) {
-        http_reply_send(&f->call->reply, http1_body_copy((struct slice){part, sizeof(part)}),
-                        false);
+    while (f->call->response.queued_bytes <= 8 * sizeof(part)) {
+        http_response_send(&f->call->response, http1_body_copy((struct slice){part, sizeof(part)}),
+                           false);
         loop_turn(f->loop, 0);
     }
 }
@@ -165,7 +165,7 @@ static void client_that_takes_nothing_is_cut_off(void **state)
     fixture_restart(f, &o);
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, UINT64_MAX);
+    start_response(f->call, 200, UINT64_MAX);
     fill_until_stuck(f);
     fixture_await_gone(f, 1);
     assert_false(f->gone_done);
@@ -182,9 +182,9 @@ static void progress_is_checked_four_times_in_send_timeout(void **state)
     fixture_restart(f, &o);
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, UINT64_MAX);
+    start_response(f->call, 200, UINT64_MAX);
     fill_until_stuck(f);
-    const struct http_reply *r = &f->call->reply;
+    const struct http_response *r = &f->call->response;
     assert_true(timer_running(&r->send_timer));
     assert_true(r->send_timer.due_ms <= loop_now_ms(f->loop) + o.send_timeout_ms / 4 + 2);
 }
@@ -198,13 +198,13 @@ static void client_that_takes_a_little_now_and_then_is_not_cut_off(void **state)
     fixture_restart(f, &o);
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, UINT64_MAX);
+    start_response(f->call, 200, UINT64_MAX);
     fill_until_stuck(f);
     uint64_t until_us = clock_mono_us() + 4500000;
     while (clock_mono_us() < until_us) {
         raw_read(&f->client, 256 * 1024);
         text_clear(&f->client.in);
-        if (f->call->reply.queued_bytes < 8 * 65536)
+        if (f->call->response.queued_bytes < 8 * 65536)
             fill_until_stuck(f);
         loop_turn(f->loop, RAW_TURN_MS);
     }
@@ -222,7 +222,7 @@ static void connections_over_the_limit_wait_until_one_ends(void **state)
 
     o.max_connections = 1;
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     raw_connect(&f->addr, &first);
     fixture_await_connections(f, 1);
     fixture_send(f, GET);
@@ -238,7 +238,7 @@ static void accepting_pauses_while_there_are_no_descriptors(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET); /* connected, as the backlog takes it */
     struct rlimit before = fixture_take_descriptors();
     while (fixture_counts(f).accept_pauses == 0)
@@ -257,7 +257,7 @@ static void unix_sockets_are_served(void **state)
     struct addr a;
     int fd = -1;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     snprintf(name, sizeof(name), "unix:@resumelb-http-test-%d", (int)getpid());
     assert_int_equal(addr_parse(slice_of(name), &a), ERR_OK);
     assert_int_equal(addr_listen(&a, &lo, &fd), ERR_OK);
@@ -276,7 +276,7 @@ static void connection_outlives_its_listener(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     raw_connect(&f->addr, &f->client);
     fixture_await_connections(f, 1);
     http_listener_close(f->listener);
@@ -310,13 +310,13 @@ static void drain_closes_idle_connections_and_waits_for_busy_ones(void **state)
     struct raw_peer idle;
     struct raw_peer fresh;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     fixture_await(f, "hello");
     idle = f->client;
     raw_init(&f->client);
     raw_connect(&f->addr, &fresh);
-    f->answer = NULL;
+    f->response = NULL;
     fixture_send(f, GET);
     fixture_await_requests(f, 2);
     http_server_drain(f->server, on_drain_done, f);
@@ -324,7 +324,7 @@ static void drain_closes_idle_connections_and_waits_for_busy_ones(void **state)
     raw_await_end(f->loop, &fresh);
     fixture_turns(f, 5);
     assert_false(f->drain_done);
-    answer_hello(f, f->call);
+    response_hello(f, f->call);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "Connection: close\r\n"));
     assert_true(raw_has(&f->client, "hello"));
@@ -334,11 +334,11 @@ static void drain_closes_idle_connections_and_waits_for_busy_ones(void **state)
     raw_fini(&fresh);
 }
 
-static void request_that_races_with_the_drain_is_answered(void **state)
+static void request_that_races_with_the_drain_gets_a_response(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     fixture_await(f, "hello");
     text_clear(&f->client.in);
@@ -351,18 +351,18 @@ static void request_that_races_with_the_drain_is_answered(void **state)
     assert_true(raw_has(&f->client, "hello"));
 }
 
-static void answer_that_has_begun_before_the_drain_is_completed(void **state)
+static void response_that_has_begun_before_the_drain_is_completed(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, UINT64_MAX);
-    http_reply_send(&f->call->reply, body_of("begin"), false);
+    start_response(f->call, 200, UINT64_MAX);
+    http_response_send(&f->call->response, body_of("begin"), false);
     fixture_await(f, "begin");
     http_server_drain(f->server, on_drain_done, f);
     fixture_turns(f, 5);
-    http_reply_send(&f->call->reply, body_of("end"), true);
+    http_response_send(&f->call->response, body_of("end"), true);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "3\r\nend\r\n0\r\n\r\n"));
     assert_true(f->gone_done);
@@ -383,12 +383,12 @@ static void cut_ends_everything(void **state)
     raw_connect(&f->addr, &streaming);
     raw_send(f->loop, &streaming, GET);
     fixture_await_requests(f, 2);
-    start_answer(f->call, 200, UINT64_MAX);
-    http_reply_send(&f->call->reply, body_of("begin"), false);
+    start_response(f->call, 200, UINT64_MAX);
+    http_response_send(&f->call->response, body_of("begin"), false);
     raw_await(f->loop, &streaming, "begin");
     fixture_send(f, GET);
     fixture_await_requests(f, 3);
-    start_answer(f->call, 200, UINT64_MAX);
+    start_response(f->call, 200, UINT64_MAX);
     fill_until_stuck(f);
     http_server_cut(f->server);
     fixture_await_gone(f, 3);
@@ -628,13 +628,13 @@ static void tunnel_for_a_client_that_has_left_ends_at_once(void **state)
 
 static void note_user_timeout(struct fixture *f, struct call *call)
 {
-    int fd = call->reply.conn->transport.fd;
+    int fd = call->response.conn->transport.fd;
     unsigned ms = 0;
     socklen_t len = sizeof(ms);
 
     assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &len), 0);
     f->up_bytes = ms;
-    answer_hello(f, call);
+    response_hello(f, call);
 }
 
 static void vanished_clients_are_given_up_but_not_before_send_timeout(void **state)
@@ -645,7 +645,7 @@ static void vanished_clients_are_given_up_but_not_before_send_timeout(void **sta
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
 
-    f->answer = note_user_timeout;
+    f->response = note_user_timeout;
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
         o.send_timeout_ms = cases[i].send_timeout_ms;
         http_server_set(f->server, &o);
@@ -662,8 +662,8 @@ int main(void)
         TEST(vanished_clients_are_given_up_but_not_before_send_timeout),
         TEST(head_that_does_not_come_is_cut_off),
         TEST(head_that_trickles_is_cut_off),
-        TEST(idle_connection_is_served_after_a_rest_and_ended_when_its_time_is_over),
-        TEST(resting_connection_is_ended_by_a_drain),
+        TEST(idle_connection_is_served_after_a_pause_and_ended_when_its_time_is_over),
+        TEST(idle_connection_is_ended_by_a_drain),
         TEST(body_that_does_not_come_is_cut_off),
         TEST(idle_connection_is_closed),
         TEST(connection_with_a_request_is_not_idle),
@@ -676,8 +676,8 @@ int main(void)
         TEST(connection_outlives_its_listener),
         TEST(drain_of_an_empty_server_is_done_later),
         TEST(drain_closes_idle_connections_and_waits_for_busy_ones),
-        TEST(request_that_races_with_the_drain_is_answered),
-        TEST(answer_that_has_begun_before_the_drain_is_completed),
+        TEST(request_that_races_with_the_drain_gets_a_response),
+        TEST(response_that_has_begun_before_the_drain_is_completed),
         TEST(cut_ends_everything),
         TEST(tunnel_passes_early_and_later_bytes_both_ways),
         TEST(tunnel_passes_on_a_half_close),

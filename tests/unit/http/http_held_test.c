@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The queues of held heads, tested alone: replies are only entries in them. The test controls the
+ * The queues of held heads, tested alone: responses are only entries in them. The test controls the
  * clock and the flush (both are wrapped by the linker).
  */
 #include <setjmp.h>
@@ -19,10 +19,10 @@ struct fixture {
     struct loop *loop;
     struct http_server *server;
     struct http_conn conn;
-    struct http_reply heads[HEADS];
-    struct http_reply *flushed[HEADS + 1]; /* in that order */
+    struct http_response heads[HEADS];
+    struct http_response *flushed[HEADS + 1]; /* in that order */
     size_t nflushed;
-    void (*at_flush)(struct fixture *f, struct http_reply *r); /* NULL: nothing */
+    void (*at_flush)(struct fixture *f, struct http_response *r); /* NULL: nothing */
 };
 
 /* The fixture of the running test, for the wrapped functions. */
@@ -35,8 +35,8 @@ uint64_t __wrap_clock_mono_us(void)
     return now_ms * 1000;
 }
 
-void __wrap_http_reply_flush(struct http_reply *r);
-void __wrap_http_reply_flush(struct http_reply *r)
+void __wrap_http_response_flush(struct http_response *r);
+void __wrap_http_response_flush(struct http_response *r)
 {
     struct fixture *f = running;
 
@@ -129,8 +129,8 @@ static void a_released_head_is_not_flushed_and_delays_no_other(void **state)
     expect_flushed(f, 1, 1);
 }
 
-/* Where HEADS[1] is flushed, the answer of HEADS[2] begins. */
-static void begin_another(struct fixture *f, struct http_reply *r)
+/* Where HEADS[1] is flushed, the response of HEADS[2] begins. */
+static void begin_another(struct fixture *f, struct http_response *r)
 {
     if (r == &f->heads[1])
         http_schedule_flush(&f->heads[2], 0);
@@ -150,8 +150,8 @@ static void a_head_begun_while_others_are_flushed_does_not_wait_for_those_held(v
     expect_flushed(f, 3, 0);
 }
 
-/* Each reply that is flushed is held again. */
-static void begin_again(struct fixture *f, struct http_reply *r)
+/* Each response that is flushed is held again. */
+static void begin_again(struct fixture *f, struct http_response *r)
 {
     (void)f;
     http_schedule_flush(r, 0);

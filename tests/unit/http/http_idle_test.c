@@ -24,7 +24,7 @@ static int setup(void **state)
     assert_int_equal(failed, 0);
     struct http_server_options o = quick_sweep(f);
     fixture_restart(f, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     return 0;
 }
 
@@ -38,7 +38,7 @@ static size_t count_idle(const struct http_server *s)
 
         assert_int_equal(c->phase, PHASE_IDLE);
         assert_null(c->http1); /* and so neither a buffer nor a request */
-        assert_true(list_empty(&c->replies));
+        assert_true(list_empty(&c->responses));
         ++n;
     }
     return n;
@@ -181,7 +181,7 @@ static void head_that_comes_byte_by_byte_is_served(void **state)
     fixture_await_gone(f, 2);
 }
 
-static void request_that_comes_at_that_very_moment_is_answered(void **state)
+static void request_that_comes_at_that_very_moment_gets_a_response(void **state)
 {
     enum { ROUNDS = 120, STEPS = 30 };
     struct fixture *f = *state;
@@ -225,12 +225,12 @@ static void connection_with_a_part_of_a_request_or_one_in_progress_is_not_idle(v
     fixture_await_gone(f, 1);
     pass_time(f, 100); /* half a head */
     assert_int_equal(count_idle(f->server), 0);
-    f->answer = NULL;
+    f->response = NULL;
     fixture_send(f, " HTTP/1.1\r\nHost: a\r\n\r\n");
     fixture_await_requests(f, 2);
     pass_time(f, 100); /* a request */
     assert_int_equal(count_idle(f->server), 0);
-    answer_hello(f, f->call);
+    response_hello(f, f->call);
     fixture_await_gone(f, 2);
     await_idle(f, 1);
 }
@@ -267,7 +267,7 @@ static void client_that_resets_meanwhile_is_noticed(void **state)
     fixture_await_connections(f, 0);
 }
 
-static void half_a_head_is_refused_in_time(void **state)
+static void half_a_head_is_rejected_in_time(void **state)
 {
     struct fixture *f = *state;
 
@@ -323,7 +323,7 @@ static void set_flag(void *context)
     f->drain_done = true;
 }
 
-static void one_more_answer_of_a_server_that_retires_states_close(void **state)
+static void one_more_response_of_a_server_that_retires_states_close(void **state)
 {
     struct fixture *f = *state;
 
@@ -352,19 +352,19 @@ static void run_retire(struct loop_message *m)
 static struct retiring retiring = {.message.run = run_retire};
 
 /* The server starts to retire in the turn in which the response is written. */
-static void answer_and_retire(struct fixture *f, struct call *call)
+static void response_and_retire(struct fixture *f, struct call *call)
 {
-    answer_hello(f, call);
+    response_hello(f, call);
     retiring.fixture = f;
     loop_post(f->loop, &retiring.message);
-    f->answer = answer_hello;
+    f->response = response_hello;
 }
 
-static void connection_kept_just_before_the_server_retired_is_answered_once_more(void **state)
+static void connection_idle_just_before_the_server_retired_gets_a_response_once_more(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_and_retire;
+    f->response = response_and_retire;
     fixture_send(f, GET);
     fixture_await_gone(f, 1);
     raw_await(f->loop, &f->client, HELLO);
@@ -379,7 +379,7 @@ static void connection_kept_just_before_the_server_retired_is_answered_once_more
     raw_turn_until_set(f->loop, &f->drain_done);
 }
 
-static void request_that_races_with_the_drain_is_answered(void **state)
+static void request_that_races_with_the_drain_gets_a_response(void **state)
 {
     struct fixture *f = *state;
 
@@ -467,17 +467,17 @@ static void connection_that_becomes_idle_makes_room_for_those_that_wait(void **s
 
     o.max_connections = 1;
     http_server_set(f->server, &o);
-    f->answer = NULL;
+    f->response = NULL;
     raw_connect(&f->addr, &busy);
     raw_send(f->loop, &busy, GET);
     fixture_await_requests(f, 1);
     struct call *call = f->call;
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     fixture_turns(f, 10);
     assert_int_equal(f->requests, 1);
     assert_int_equal(fixture_counts(f).accept_pauses, 1);
-    answer_hello(f, call);
+    response_hello(f, call);
     raw_await(f->loop, &busy, HELLO);
     fixture_await(f, HELLO);
     raw_await_end(f->loop, &busy);
@@ -493,19 +493,19 @@ int main(void)
         IDLE(idle_connection_is_served_again_and_again),
         IDLE(pipelined_requests_are_all_served),
         IDLE(head_that_comes_byte_by_byte_is_served),
-        IDLE(request_that_comes_at_that_very_moment_is_answered),
+        IDLE(request_that_comes_at_that_very_moment_gets_a_response),
         IDLE(body_and_its_head_apart_reach_the_handler),
         IDLE(connection_with_a_part_of_a_request_or_one_in_progress_is_not_idle),
         IDLE(without_descriptors_it_is_served_all_the_same),
         IDLE(client_that_closes_meanwhile_is_noticed),
         IDLE(client_that_resets_meanwhile_is_noticed),
-        IDLE(half_a_head_is_refused_in_time),
+        IDLE(half_a_head_is_rejected_in_time),
         IDLE(an_idle_connection_ends_after_its_timeout),
         IDLE(new_limits_hold_for_those_that_are_idle),
         IDLE(drain_ends_it),
-        IDLE(one_more_answer_of_a_server_that_retires_states_close),
-        IDLE(connection_kept_just_before_the_server_retired_is_answered_once_more),
-        IDLE(request_that_races_with_the_drain_is_answered),
+        IDLE(one_more_response_of_a_server_that_retires_states_close),
+        IDLE(connection_idle_just_before_the_server_retired_gets_a_response_once_more),
+        IDLE(request_that_races_with_the_drain_gets_a_response),
         IDLE(cut_ends_it),
         IDLE(many_are_idle_and_all_served_again),
         IDLE(the_longest_idle_makes_room_for_a_new_connection),

@@ -14,7 +14,7 @@ struct fixture;
 
 /* One request, in memory of its own. */
 struct call {
-    struct http_reply reply;
+    struct http_response response;
     struct fixture *fixture;
 };
 
@@ -24,7 +24,7 @@ struct fixture {
     struct http_listener *listener;
     struct addr addr;
     struct raw_peer client;
-    void (*answer)(struct fixture *f, struct call *call); /* at once; NULL: the test does it */
+    void (*response)(struct fixture *f, struct call *call); /* at once; NULL: the test does it */
     void (*at_drained)(struct fixture *f, struct call *call);
     struct call *call; /* the latest that has not gone */
     unsigned requests, gone, drained;
@@ -54,7 +54,7 @@ static inline void fixture_on_gone(void *context, bool done)
 
     ++f->gone;
     f->gone_done = done;
-    f->sent_bytes = call->reply.sent_bytes;
+    f->sent_bytes = call->response.sent_bytes;
     if (f->call == call)
         f->call = NULL;
     /* The request's memory need not be asked any more. */
@@ -62,7 +62,7 @@ static inline void fixture_on_gone(void *context, bool done)
     free(call);
 }
 
-static const struct http_reply_events fixture_events = {
+static const struct http_response_events fixture_events = {
     .drained = fixture_on_drained,
     .gone = fixture_on_gone,
 };
@@ -88,9 +88,9 @@ static inline void fixture_on_request(void *context, struct http_request *req,
     f->tag = http_conn_tag(conn);
     call->fixture = f;
     f->call = call;
-    http_reply_init(&call->reply, req, conn, &fixture_events, call);
-    if (f->answer != NULL)
-        f->answer(f, call);
+    http_response_init(&call->response, req, conn, &fixture_events, call);
+    if (f->response != NULL)
+        f->response(f, call);
 }
 
 static inline struct http_server_options fixture_options(struct fixture *f)
@@ -236,9 +236,9 @@ static inline struct http_server_counts fixture_counts(struct fixture *f)
     return c;
 }
 
-static inline uint64_t fixture_refused(struct fixture *f, enum request_fault fault)
+static inline uint64_t fixture_rejected(struct fixture *f, enum request_fault fault)
 {
-    return fixture_counts(f).refused[fault];
+    return fixture_counts(f).rejected[fault];
 }
 
 static inline bool fixture_has_connections(void *context)
@@ -278,16 +278,16 @@ static inline struct rlimit fixture_take_descriptors(void)
     assert_true(next != -1);
     close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    /* Not 0: poll(2) refuses more descriptors than the limit. */
+    /* Not 0: poll(2) rejects more descriptors than the limit. */
     struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     return before;
 }
 
-static inline void answer_hello(struct fixture *f, struct call *call)
+static inline void response_hello(struct fixture *f, struct call *call)
 {
     (void)f;
-    http_reply_simple(&call->reply, 200, "text/plain", SLICE_LIT("hello"));
+    http_response_simple(&call->response, 200, "text/plain", SLICE_LIT("hello"));
 }
 
 static inline struct http1_body *body_of(const char *text)
@@ -295,10 +295,10 @@ static inline struct http1_body *body_of(const char *text)
     return http1_body_copy(slice_of(text));
 }
 
-static inline void start_answer(struct call *call, int status, uint64_t length)
+static inline void start_response(struct call *call, int status, uint64_t length)
 {
-    call->reply.req->res.status = status;
-    http_reply_start(&call->reply, length);
+    call->response.req->res.status = status;
+    http_response_start(&call->response, length);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)

@@ -30,7 +30,7 @@ static void listen_as(struct fixture *f, const struct tls_context_options *t,
     o.tag = f;
     f->listener = http_server_listen(f->server, fd, &o);
     SSL_CTX_free(o.ssl);
-    f->answer = answer_hello;
+    f->response = response_hello;
 }
 
 static int setup(void **state)
@@ -39,7 +39,7 @@ static int setup(void **state)
     struct fixture *f = *state;
 
     listen_as(f, &(struct tls_context_options){0},
-              (struct http_listen_options){.answers_plain = true});
+              (struct http_listen_options){.responds_plain = true});
     tls_client_init(&client, f);
     assert_int_equal(networks_add(&proxies, SLICE_LIT("loopback")), ERR_OK);
     return failed;
@@ -163,7 +163,7 @@ static void handshake_that_takes_too_long_ends(void **state)
 
 /* ---- no TLS at all ---- */
 
-static void client_that_speaks_plain_http_is_answered_so(void **state)
+static void client_that_speaks_plain_http_gets_a_response_so(void **state)
 {
     struct fixture *f = *state;
     char *body = letters(MANY_BYTES);
@@ -182,7 +182,7 @@ static void client_that_speaks_plain_http_is_answered_so(void **state)
     free(body);
 }
 
-static void plain_http_is_not_answered_where_it_is_not_wanted(void **state)
+static void plain_http_gets_no_response_where_it_is_not_wanted(void **state)
 {
     struct fixture *f = *state;
 
@@ -241,14 +241,14 @@ static void record_in_pieces_and_requests_in_records_of_a_byte_are_served(void *
     text_fini(&record);
 }
 
-static void answer_large(struct fixture *f, struct call *call)
+static void response_large(struct fixture *f, struct call *call)
 {
     (void)f;
     char *p = letters(MANY_BYTES);
 
-    start_answer(call, 200, MANY_BYTES + 4);
-    http_reply_send(&call->reply, http1_body_copy((struct slice){p, MANY_BYTES}), false);
-    http_reply_send(&call->reply, body_of("end."), true);
+    start_response(call, 200, MANY_BYTES + 4);
+    http_response_send(&call->response, http1_body_copy((struct slice){p, MANY_BYTES}), false);
+    http_response_send(&call->response, body_of("end."), true);
     free(p);
 }
 
@@ -257,7 +257,7 @@ static void large_bodies_pass_both_ways(void **state)
     struct fixture *f = *state;
     char *body = letters(MANY_BYTES);
 
-    f->answer = answer_large;
+    f->response = response_large;
     tls_client_open(&client);
     for (unsigned i = 1; i < 3; ++i) {
         text_clear(&client.plain);
@@ -273,7 +273,7 @@ static void large_bodies_pass_both_ways(void **state)
     free(body);
 }
 
-static void refused_client_that_is_still_sending_gets_its_response(void **state)
+static void rejected_client_that_is_still_sending_gets_its_response(void **state)
 {
     struct fixture *f = *state;
     char *body = letters(MANY_BYTES);
@@ -310,7 +310,7 @@ static void end_of_tls_ends_a_request_in_progress(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, GET);
     fixture_await_requests(f, 1);
@@ -324,15 +324,15 @@ static void request_that_may_outlive_the_end_of_tls_is_served(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, GET);
     fixture_await_requests(f, 1);
-    http_reply_allow_half_close(&f->call->reply);
+    http_response_allow_half_close(&f->call->response);
     tls_say_end(&client);
     fixture_turns(f, 10);
     assert_int_equal(f->gone, 0);
-    answer_hello(f, f->call);
+    response_hello(f, f->call);
     tls_await(&client, "hello");
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);
@@ -375,15 +375,15 @@ static void response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_
 {
     struct fixture *f = *state;
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, "GET / HTTP/1.0\r\n\r\n");
     fixture_await_requests(f, 1);
-    f->call->reply.req->res.status = 200;
-    http_reply_start(&f->call->reply, UINT64_MAX);
-    http_reply_send(&f->call->reply, http1_body_copy(SLICE_LIT("a part")), false);
+    f->call->response.req->res.status = 200;
+    http_response_start(&f->call->response, UINT64_MAX);
+    http_response_send(&f->call->response, http1_body_copy(SLICE_LIT("a part")), false);
     tls_await(&client, "a part");
-    http_reply_abort(&f->call->reply);
+    http_response_abort(&f->call->response);
     raw_await_end(f->loop, &f->client);
     tls_read(&client);
     assert_false(client.ended);
@@ -404,7 +404,7 @@ static void count_record(int ours, int version, int type, const void *bytes, siz
 }
 
 /* The request's response: BYTES that end in "Z", of known length or in chunks. */
-static void answer_letters(struct fixture *f, size_t bytes, bool chunked)
+static void response_letters(struct fixture *f, size_t bytes, bool chunked)
 {
     char *body = letters(bytes);
     unsigned requests = f->requests + 1;
@@ -414,8 +414,8 @@ static void answer_letters(struct fixture *f, size_t bytes, bool chunked)
     body[bytes - 1] = 'Z';
     tls_send(&client, GET);
     fixture_await_requests(f, requests);
-    start_answer(f->call, 200, chunked ? UINT64_MAX : bytes);
-    http_reply_send(&f->call->reply, http1_body_copy((struct slice){body, bytes}), true);
+    start_response(f->call, 200, chunked ? UINT64_MAX : bytes);
+    http_response_send(&f->call->response, http1_body_copy((struct slice){body, bytes}), true);
     tls_await(&client, chunked ? "Z\r\n0\r\n\r\n" : "Z");
     fixture_await_gone(f, requests);
     free(body);
@@ -426,18 +426,18 @@ static void response_takes_as_few_records_as_it_has_bytes(void **state)
     enum { RECORD_BYTES = 16384 };
     struct fixture *f = *state;
 
-    f->answer = NULL;
+    f->response = NULL;
     SSL_CTX_set_msg_callback(client.context, count_record);
     tls_client_open(&client);
     for (int chunked = 0; chunked < 2; ++chunked) {
         static const size_t sizes[] = {1, 4000, 5000, 16000};
 
         for (size_t i = 0; i < ARRAY_LEN(sizes); ++i) {
-            answer_letters(f, sizes[i], chunked != 0);
+            response_letters(f, sizes[i], chunked != 0);
             assert_int_equal(records, 1);
         }
     }
-    answer_letters(f, MANY_BYTES, false);
+    response_letters(f, MANY_BYTES, false);
     assert_int_equal(records, client.plain.len / RECORD_BYTES + 1);
 }
 
@@ -445,17 +445,18 @@ static void response_that_cannot_be_written_is_not_complete(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = NULL;
+    f->response = NULL;
     for (unsigned n = 1; n <= 2; ++n) {
         tls_client_open(&client);
         tls_send(&client, GET);
         fixture_await_requests(f, n);
         if (n == 1)
             raw_reset(&f->client); /* seen by the write first */
-        start_answer(f->call, 200, MANY_BYTES * 10);
+        start_response(f->call, 200, MANY_BYTES * 10);
         char *body = letters(MANY_BYTES * 10);
-        http_reply_send(&f->call->reply,
-                        http1_body_borrow((struct slice){body, MANY_BYTES * 10}, free, body), true);
+        http_response_send(&f->call->response,
+                           http1_body_borrow((struct slice){body, MANY_BYTES * 10}, free, body),
+                           true);
         if (n == 2) {
             fixture_turns(f, 10);
             assert_int_equal(f->gone, 1);
@@ -496,7 +497,7 @@ static void assert_flooded(struct fixture *f, unsigned connections)
 {
     tls_await_end(&client);
     fixture_await_connections(f, 0);
-    assert_int_equal(fixture_refused(f, FAULT_TLS_MESSAGES), connections);
+    assert_int_equal(fixture_rejected(f, FAULT_TLS_MESSAGES), connections);
     tls_client_close(&client);
 }
 
@@ -515,7 +516,7 @@ static void a_flood_of_key_updates_ends_the_connection(void **state)
     put_key_updates(40);
     tls_flush(&client);
     assert_flooded(f, 2);
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, GET);
     fixture_await_requests(f, 1);
@@ -535,7 +536,7 @@ static void key_updates_between_requests_are_accepted(void **state)
         tls_send(&client, GET);
         fixture_await_requests(f, n);
     }
-    assert_int_equal(fixture_refused(f, FAULT_TLS_MESSAGES), 0);
+    assert_int_equal(fixture_rejected(f, FAULT_TLS_MESSAGES), 0);
 }
 
 /* The client's hello, with MORE bytes in its list of protocols, in records of one byte. */
@@ -587,7 +588,7 @@ static void tunnel_passes_early_and_later_bytes_both_ways(void **state)
     struct fixture *f = *state;
     struct raw_peer w;
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, UPGRADE "early up");
     open_tunnel(f, &w, "early down", 0);
@@ -620,7 +621,7 @@ static void failure_of_the_worker_is_not_an_orderly_end_of_a_tunnel(void **state
     struct fixture *f = *state;
     struct raw_peer w;
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, UPGRADE "unread");
     open_tunnel(f, &w, "", 0);
@@ -638,7 +639,7 @@ static void tunnel_ends_when_the_client_reports_it(void **state)
     struct fixture *f = *state;
     struct raw_peer w;
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, UPGRADE);
     open_tunnel(f, &w, "", 0);
@@ -658,7 +659,7 @@ static void tunnel_passes_many_bytes_both_ways(void **state)
     struct raw_peer w;
     char *p = letters(MANY_BYTES);
 
-    f->answer = NULL;
+    f->response = NULL;
     tls_client_open(&client);
     tls_send(&client, UPGRADE);
     open_tunnel(f, &w, "", 0);
@@ -732,13 +733,13 @@ static void connection_without_a_valid_proxy_header_is_closed_in_silence(void **
     fixture_send(f, GET);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->client.in.len, 0);
-    assert_int_equal(fixture_refused(f, FAULT_PROXY_MISSING), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_PROXY_MISSING), 1);
     fixture_forget_client(f);
     listen_as(f, NULL, (struct http_listen_options){.proxy_from = &none});
     raw_connect(&f->addr, &f->client);
     raw_await_end(f->loop, &f->client);
     assert_int_equal(f->client.in.len, 0);
-    assert_int_equal(fixture_refused(f, FAULT_PROXY_SENDER), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_PROXY_SENDER), 1);
     assert_int_equal(f->requests, 0);
 }
 
@@ -752,7 +753,7 @@ static void proxy_header_that_does_not_come_is_not_awaited_for_ever(void **state
     http_server_set(f->server, &o);
     fixture_send(f, "PROXY TC");
     raw_await_end(f->loop, &f->client);
-    assert_int_equal(fixture_refused(f, FAULT_PROXY_LATE), 1);
+    assert_int_equal(fixture_rejected(f, FAULT_PROXY_LATE), 1);
 }
 
 #define TLS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -765,13 +766,13 @@ int main(void)
         TLS(client_without_a_common_protocol_gets_no_application_protocol),
         TLS(client_that_closes_within_the_handshake_is_counted_once),
         TLS(handshake_that_takes_too_long_ends),
-        TLS(client_that_speaks_plain_http_is_answered_so),
-        TLS(plain_http_is_not_answered_where_it_is_not_wanted),
+        TLS(client_that_speaks_plain_http_gets_a_response_so),
+        TLS(plain_http_gets_no_response_where_it_is_not_wanted),
         TLS(requests_are_served_one_after_the_other),
         TLS(pipelined_requests_of_one_record_are_all_served),
         TLS(record_in_pieces_and_requests_in_records_of_a_byte_are_served),
         TLS(large_bodies_pass_both_ways),
-        TLS(refused_client_that_is_still_sending_gets_its_response),
+        TLS(rejected_client_that_is_still_sending_gets_its_response),
         TLS(end_of_tls_without_that_of_the_connection_closes_an_idle_one),
         TLS(end_of_tls_ends_a_request_in_progress),
         TLS(request_that_may_outlive_the_end_of_tls_is_served),

@@ -6,13 +6,13 @@
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-struct refusal {
+struct rejection {
     const char *request;
     enum request_fault fault;
-    const char *answer;
+    const char *response;
 };
 
-static void assert_refused(struct fixture *f, const struct refusal *r)
+static void assert_rejected(struct fixture *f, const struct rejection *r)
 {
     struct http_server_counts before;
     struct http_server_counts after;
@@ -21,16 +21,16 @@ static void assert_refused(struct fixture *f, const struct refusal *r)
     fixture_send(f, r->request);
     raw_await_end(f->loop, &f->client);
     http_server_read_counts(f->server, &after);
-    if (!raw_has(&f->client, r->answer) || !raw_has(&f->client, "Connection: close") ||
-        after.refused[r->fault] != before.refused[r->fault] + 1)
+    if (!raw_has(&f->client, r->response) || !raw_has(&f->client, "Connection: close") ||
+        after.rejected[r->fault] != before.rejected[r->fault] + 1)
         fail_msg("%s\n->\n%s", r->request, text_cstr(&f->client.in));
     assert_int_equal(f->requests, 0);
     fixture_forget_client(f);
 }
 
-static void ambiguous_requests_are_refused(void **state)
+static void ambiguous_requests_are_rejected(void **state)
 {
-    static const struct refusal refusals[] = {
+    static const struct rejection rejections[] = {
         {"\r\n\r\n" GET, FAULT_BLANK_LINE, "400"},
         {"GET / HTTP/1.1\r\nHost:\r\n\r\n", FAULT_AUTHORITY, "400"},
         {"GET /#a HTTP/1.1\r\nHost: a\r\n\r\n", FAULT_TARGET, "400"},
@@ -80,11 +80,11 @@ static void ambiguous_requests_are_refused(void **state)
          FAULT_BODY_TOO_LARGE, "HTTP/1.1 413 "},
     };
 
-    for (size_t i = 0; i < ARRAY_LEN(refusals); ++i)
-        assert_refused(*state, &refusals[i]);
+    for (size_t i = 0; i < ARRAY_LEN(rejections); ++i)
+        assert_rejected(*state, &rejections[i]);
 }
 
-static void too_many_and_too_large_headers_are_refused(void **state)
+static void too_many_and_too_large_headers_are_rejected(void **state)
 {
     struct text t = {0};
 
@@ -92,12 +92,12 @@ static void too_many_and_too_large_headers_are_refused(void **state)
     for (int i = 0; i < 20; ++i)
         text_addf(&t, "X-%d: y\r\n", i);
     text_add(&t, SLICE_LIT("\r\n"));
-    assert_refused(*state,
-                   &(struct refusal){text_cstr(&t), FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 "});
+    assert_rejected(*state,
+                    &(struct rejection){text_cstr(&t), FAULT_HEADERS_TOO_MANY, "HTTP/1.1 431 "});
     text_clear(&t);
     text_addf(&t, "GET / HTTP/1.1\r\nHost: a\r\nX: %08192d\r\n\r\n", 0);
-    assert_refused(*state,
-                   &(struct refusal){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
+    assert_rejected(*state,
+                    &(struct rejection){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
     text_fini(&t);
 }
 
@@ -108,21 +108,23 @@ static void a_target_above_the_limit_of_heads_is_414_whole_or_not(void **state)
     struct text t = {0};
 
     text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", (int)o.max_header_bytes, 0);
-    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
+    assert_rejected(f, &(struct rejection){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
     text_clear(&t);
     text_addf(&t, "GET /%0*d", (int)o.max_header_bytes, 0);
-    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
+    assert_rejected(f, &(struct rejection){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
     text_clear(&t);
     text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", (int)o.max_header_bytes / 2,
               0, (int)o.max_header_bytes / 2, 0);
-    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
+    assert_rejected(f,
+                    &(struct rejection){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
     text_clear(&t);
     text_addf(&t, "%0*d", (int)o.max_header_bytes + 1, 0);
-    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
+    assert_rejected(f,
+                    &(struct rejection){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
     text_fini(&t);
 }
 
-static void refusals_of_head_have_no_content(void **state)
+static void rejections_of_head_have_no_content(void **state)
 {
     struct text large = {0};
     struct fixture *f = *state;
@@ -165,7 +167,7 @@ static void an_absolute_target_states_more_than_host(void **state)
     };
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
         fixture_send(f, cases[i].request);
         fixture_await(f, "hello");
@@ -182,7 +184,7 @@ static void a_chunked_body_may_be_as_large_as_any_other(void **state)
 
     o.max_body_bytes = 5;
     http_server_set(f->server, &o);
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     fixture_await_requests(f, 1);
@@ -196,7 +198,7 @@ static void absolute_target_that_agrees_with_host_is_taken_apart(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "GET http://A.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n");
     fixture_await(f, "hello");
     assert_string_equal(text_cstr(&f->path), "/x?y");
@@ -210,7 +212,7 @@ static void options_star_is_handed_over(void **state)
 {
     struct fixture *f = *state;
 
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     fixture_await(f, "hello");
     assert_string_equal(text_cstr(&f->path), "*");
@@ -219,11 +221,11 @@ static void options_star_is_handed_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(ambiguous_requests_are_refused),
-        TEST(too_many_and_too_large_headers_are_refused),
+        TEST(ambiguous_requests_are_rejected),
+        TEST(too_many_and_too_large_headers_are_rejected),
         TEST(absolute_target_that_agrees_with_host_is_taken_apart),
         TEST(a_target_above_the_limit_of_heads_is_414_whole_or_not),
-        TEST(refusals_of_head_have_no_content),
+        TEST(rejections_of_head_have_no_content),
         TEST(an_absolute_target_states_more_than_host),
         TEST(a_chunked_body_may_be_as_large_as_any_other),
         TEST(options_star_is_handed_over),

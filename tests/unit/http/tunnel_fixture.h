@@ -32,8 +32,8 @@ static inline void open_tunnel(struct fixture *f, struct raw_peer *w, const char
     transport_open(&worker.transport, fds[0]);
     worker.early = (struct text){0};
     text_add(&worker.early, slice_of(early));
-    http_request_answer(f->call->reply.req, "Upgrade", SLICE_LIT("websocket"));
-    http_reply_tunnel(&f->call->reply, &worker, idle_ms, &end);
+    http_request_add_response(f->call->response.req, "Upgrade", SLICE_LIT("websocket"));
+    http_response_tunnel(&f->call->response, &worker, idle_ms, &end);
 }
 
 #endif

@@ -119,7 +119,7 @@ static void an_invalid_address_is_rejected(void **state)
     }
 }
 
-static void an_embedded_nul_is_refused(void **state)
+static void an_embedded_nul_is_rejected(void **state)
 {
     struct addr a;
 
@@ -428,7 +428,7 @@ int main(void)
         cmocka_unit_test(canonical_text_is_read_and_written_alike),
         cmocka_unit_test(other_spellings_become_canonical),
         cmocka_unit_test(an_invalid_address_is_rejected),
-        cmocka_unit_test(an_embedded_nul_is_refused),
+        cmocka_unit_test(an_embedded_nul_is_rejected),
         cmocka_unit_test(a_unix_path_over_107_bytes_is_too_large),
         cmocka_unit_test(names_are_left_to_be_resolved),
         cmocka_unit_test(the_host_alone_has_no_port_or_brackets),

@@ -18,7 +18,7 @@ static const char *parsed(const char *text)
 
     if (!client_addr_parse(slice_of(text), &a)) {
         assert_int_equal(a.len, 0);
-        return "refused";
+        return "rejected";
     }
     return addr_format(&a, out);
 }
@@ -65,7 +65,7 @@ static void an_invalid_text_is_not_an_address(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
-        assert_string_equal(parsed(bad[i]), "refused");
+        assert_string_equal(parsed(bad[i]), "rejected");
 }
 
 /* The client address if the trusted PEER sends VALUES, the last of them being the nearest hop. */

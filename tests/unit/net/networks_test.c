@@ -114,7 +114,7 @@ static void a_list_has_an_end(void **state)
     networks_fini(&n);
 }
 
-static void nonsense_is_refused(void **state)
+static void nonsense_is_rejected(void **state)
 {
     static const char *const bad[] = {
         "",           "10.0.0.0/",    "10.0.0.0/33",  "10.0.0.0/-1", "10.0.0/8",
@@ -158,7 +158,7 @@ int main(void)
         cmocka_unit_test(unix_peers_are_in_where_they_are_named),
         cmocka_unit_test(a_network_of_ipv4_within_ipv6_is_one_of_ipv4),
         cmocka_unit_test(a_list_has_an_end),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(nonsense_is_rejected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

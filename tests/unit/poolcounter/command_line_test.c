@@ -57,7 +57,7 @@ static void addresses_take_the_port_or_have_their_own(void **state)
     expect_listen(NULL, 0, NULL, 0);
 }
 
-static void an_address_that_is_not_valid_is_refused(void **state)
+static void an_address_that_is_not_valid_is_rejected(void **state)
 {
     static const char *const bad[] = {"localhost", "localhost:1", "127.1", "0x7f.0.0.1",
                                       "1.2.3.4:",  "::1%lo",      "unix:", "unix:x"};
@@ -96,7 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_take_the_port_or_have_their_own),
-        cmocka_unit_test(an_address_that_is_not_valid_is_refused),
+        cmocka_unit_test(an_address_that_is_not_valid_is_rejected),
         cmocka_unit_test(a_port_that_is_not_valid_is_bad_usage),
         cmocka_unit_test(the_number_of_addresses_is_bounded),
     };

@@ -19,12 +19,12 @@ static struct configuration *read_good(const char *yaml)
     struct configuration *c = configuration_read("test", &text, &d);
 
     if (c == NULL)
-        fail_msg("refused: %s", d.text);
+        fail_msg("rejected: %s", d.text);
     diag_fini(&d);
     return c;
 }
 
-static void expect_refused(const char *yaml, const char *reason)
+static void expect_rejected(const char *yaml, const char *reason)
 {
     struct diag d = {0};
     struct slice text = slice_of(yaml);
@@ -77,23 +77,23 @@ static void types_have_their_limits(void **state)
 static void invalid_settings_are_rejected_with_their_place(void **state)
 {
     (void)state;
-    expect_refused("listen: [localhost:1]\n", "test:1:10: listen: localhost:1: a host name");
-    expect_refused("listen: []\n", "expected 1 to 64 addresses");
-    expect_refused("listen_mode: 680\n", "octal");
-    expect_refused("types: {\"a:b\": {slots: 1}}\n", "no ':'");
-    expect_refused("types: {\"\": {slots: 1}}\n", "a name cannot be empty");
-    expect_refused("types: [a]\n", "expected at most");
-    expect_refused("types: {a: {slot: 1}}\n", "did you mean \"slots\"");
-    expect_refused("types: {a: {slots: -1}}\n", "slots");
-    expect_refused("admin: {address: 0.0.0.0:80}\n", "which needs a token");
-    expect_refused("admin: {token: x}\n", "address is required");
-    expect_refused("admin: {address: here}\n", "expected HOST:PORT");
-    expect_refused("listen: [\"127.0.0.1:80\"]\nadmin: {address: \"127.0.0.1:80\"}\n",
-                   "test:2:18: admin: 127.0.0.1:80 is in use by listen: 127.0.0.1:80");
-    expect_refused("listen: [\"127.0.0.1:80\", \"0.0.0.0:80\"]\n",
-                   "test:1:26: listen: 0.0.0.0:80 is in use by listen: 127.0.0.1:80");
-    expect_refused("max_keys: 0\n", "max_keys");
-    expect_refused("a: [\n", "test:");
+    expect_rejected("listen: [localhost:1]\n", "test:1:10: listen: localhost:1: a host name");
+    expect_rejected("listen: []\n", "expected 1 to 64 addresses");
+    expect_rejected("listen_mode: 680\n", "octal");
+    expect_rejected("types: {\"a:b\": {slots: 1}}\n", "no ':'");
+    expect_rejected("types: {\"\": {slots: 1}}\n", "a name cannot be empty");
+    expect_rejected("types: [a]\n", "expected at most");
+    expect_rejected("types: {a: {slot: 1}}\n", "did you mean \"slots\"");
+    expect_rejected("types: {a: {slots: -1}}\n", "slots");
+    expect_rejected("admin: {address: 0.0.0.0:80}\n", "which needs a token");
+    expect_rejected("admin: {token: x}\n", "address is required");
+    expect_rejected("admin: {address: here}\n", "expected HOST:PORT");
+    expect_rejected("listen: [\"127.0.0.1:80\"]\nadmin: {address: \"127.0.0.1:80\"}\n",
+                    "test:2:18: admin: 127.0.0.1:80 is in use by listen: 127.0.0.1:80");
+    expect_rejected("listen: [\"127.0.0.1:80\", \"0.0.0.0:80\"]\n",
+                    "test:1:26: listen: 0.0.0.0:80 is in use by listen: 127.0.0.1:80");
+    expect_rejected("max_keys: 0\n", "max_keys");
+    expect_rejected("a: [\n", "test:");
 }
 
 /* ---- conf/resumelb-poolcounter.yaml ---- */

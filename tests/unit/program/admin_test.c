@@ -106,7 +106,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The answer to one request on a connection of its own, until it ends. */
+/* The response to one request on a connection of its own, until it ends. */
 static const char *ask(struct fixture *f, const char *request)
 {
     raw_fini(&f->client);
@@ -119,10 +119,10 @@ static const char *ask(struct fixture *f, const char *request)
 
 static void assert_status(struct fixture *f, const char *request, const char *status)
 {
-    const char *answer = ask(f, request);
+    const char *response = ask(f, request);
 
-    if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, 3) != 0)
-        fail_msg("%s\n->\n%s", request, answer);
+    if (strncmp(response, "HTTP/1.1 ", 9) != 0 || strncmp(response + 9, status, 3) != 0)
+        fail_msg("%s\n->\n%s", request, response);
     assert_true(raw_has(&f->client, "Cache-Control: no-store\r\n"));
 }
 
@@ -152,7 +152,7 @@ static void page_decides_its_status(void **state)
     assert_status(*state, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n", "503");
 }
 
-static void other_paths_and_methods_are_refused(void **state)
+static void other_paths_and_methods_are_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -176,7 +176,7 @@ static void addresses_and_own_names_are_fine_as_host(void **state)
     assert_status(f, "GET /hello HTTP/1.0\r\n", "200");
 }
 
-static void foreign_names_are_refused_as_host(void **state)
+static void foreign_names_are_rejected_as_host(void **state)
 {
     struct fixture *f = *state;
 
@@ -329,9 +329,9 @@ int main(void)
         TEST(page_is_made_on_demand),
         TEST(head_announces_what_get_sends),
         TEST(page_decides_its_status),
-        TEST(other_paths_and_methods_are_refused),
+        TEST(other_paths_and_methods_are_rejected),
         TEST(addresses_and_own_names_are_fine_as_host),
-        TEST(foreign_names_are_refused_as_host),
+        TEST(foreign_names_are_rejected_as_host),
         TEST(token_is_wanted_where_there_is_one),
         TEST(the_status_page_and_its_parts_are_served),
         TEST(actions_are_off_without_a_token),

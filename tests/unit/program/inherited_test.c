@@ -97,7 +97,7 @@ static struct inherited *begin(void)
     return h;
 }
 
-static void refuses(void)
+static void rejects(void)
 {
     struct inherited *h;
 
@@ -138,7 +138,7 @@ static void without_the_variable_there_is_no_old_process(void **state)
     inherited_destroy(NULL);
 }
 
-static void a_number_that_is_no_channel_is_refused(void **state)
+static void a_number_that_is_no_channel_is_rejected(void **state)
 {
     static const char *const bad[] = {"", "x", "-1", "0", "2", "99999", "3 ", "99999999999"};
     char number[16];
@@ -148,16 +148,16 @@ static void a_number_that_is_no_channel_is_refused(void **state)
     close(unused_end());
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         setenv(UPGRADE_VARIABLE, bad[i], 1);
-        refuses();
+        rejects();
     }
     snprintf(number, sizeof(number), "%d", file);
     setenv(UPGRADE_VARIABLE, number, 1);
-    refuses();
+    rejects();
     close(file);
 }
 
-/* Each in its own channel: a refusal closes it. */
-static void invalid_messages_are_refused(void **state)
+/* Each in its own channel: a rejection closes it. */
+static void invalid_messages_are_rejected(void **state)
 {
     int file = memory_file("");
     int closed = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -177,7 +177,7 @@ static void invalid_messages_are_refused(void **state)
 
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         send_message(bad[i].m, bad[i].fd);
-        refuses();
+        rejects();
         close(old);
         assert_int_equal(open_channel(state), 0);
     }
@@ -194,7 +194,7 @@ static void an_old_process_that_exits_before_it_passed_all_is_not_followed(void 
     close(file);
     close(old);
     old = -1;
-    refuses();
+    rejects();
 }
 
 /* ---- what was passed ---- */
@@ -487,8 +487,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(without_the_variable_there_is_no_old_process),
-        TEST(a_number_that_is_no_channel_is_refused),
-        TEST(invalid_messages_are_refused),
+        TEST(a_number_that_is_no_channel_is_rejected),
+        TEST(invalid_messages_are_rejected),
         TEST(an_old_process_that_exits_before_it_passed_all_is_not_followed),
         TEST(a_socket_is_found_by_its_address_once),
         TEST(a_socket_at_any_port_is_found_by_its_name_and_number),

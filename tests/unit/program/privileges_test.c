@@ -12,7 +12,7 @@
 #include "common/base/base.h"
 #include "common/program/privileges.h"
 
-static void no_user_wants_nothing_and_a_group_alone_is_refused(void **state)
+static void no_user_wants_nothing_and_a_group_alone_is_rejected(void **state)
 {
     struct privileges p;
 
@@ -60,7 +60,7 @@ static void root_becomes_the_user_for_good_and_none_else_can(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_user_wants_nothing_and_a_group_alone_is_refused),
+        cmocka_unit_test(no_user_wants_nothing_and_a_group_alone_is_rejected),
         cmocka_unit_test(an_unknown_user_or_group_is_not_found),
         cmocka_unit_test(root_becomes_the_user_for_good_and_none_else_can),
     };

@@ -81,16 +81,16 @@ struct fixture {
     struct loop *loop;
     struct upgrade upgrade;
     struct log_capture log;
-    const char *refusal, *message; /* message: that tick() sends after the hand-over */
-    int listener, unwritten;       /* unwritten: ticks until all is written */
+    const char *rejection, *message; /* message: that tick() sends after the hand-over */
+    int listener, unwritten;         /* unwritten: ticks until all is written */
     int passed, released, drained, resumed, resumed_draining;
 };
 
-static const char *refuse(void *context)
+static const char *reject(void *context)
 {
     struct fixture *f = context;
 
-    return f->refusal;
+    return f->rejection;
 }
 
 static void pass(void *context, struct upgrade *u)
@@ -144,7 +144,7 @@ static void tick(void *context, struct upgrade *u)
     }
 }
 
-static const struct upgrade_ops ops = {.refuse = refuse,
+static const struct upgrade_ops ops = {.reject = reject,
                                        .pass = pass,
                                        .written = written,
                                        .release = release,
@@ -283,10 +283,10 @@ static void an_upgrade_is_ignored_beside_another_or_when_rejected(void **state)
 {
     struct fixture *f = *state;
 
-    f->refusal = "not now";
+    f->rejection = "not now";
     begin(f, "hang", WAIT_LIMIT_MS);
     assert_int_equal(f->upgrade.stage, UPGRADE_NONE);
-    f->refusal = NULL;
+    f->rejection = NULL;
     begin(f, "hang", WAIT_LIMIT_MS);
     pid_t pid = f->upgrade.program.pid;
     begin(f, "hang", WAIT_LIMIT_MS);

@@ -77,7 +77,7 @@ static void a_worker_that_serves_several_at_once_may_have_so_many_for_each(void 
     struct pool_settings s = activation_settings(POOL_POLICY_CLASSLESS);
     struct pool *p = pool_create(&s, "");
     struct worker_options o = {
-        .name = SLICE_LIT("w"), .incarnation = SLICE_LIT("i"), .concurrency = 4};
+        .name = SLICE_LIT("w"), .instance = SLICE_LIT("i"), .concurrency = 4};
     struct worker *w = worker_create(&o);
     struct resume none = {0};
     struct pool_pick picks[9];

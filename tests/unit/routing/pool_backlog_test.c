@@ -304,7 +304,7 @@ static void the_active_version_and_its_line_do_not_depend_on_reports(void **stat
     fixture_end(&f);
 }
 
-/* ---- what a worker refused ---- */
+/* ---- what a worker rejected ---- */
 
 static void a_worker_that_rejected_a_request_is_spared_for_a_while(void **state)
 {
@@ -316,9 +316,9 @@ static void a_worker_that_rejected_a_request_is_spared_for_a_while(void **state)
     fixture_resume(&f, 1, "");
     worker_declined(f.workers[0], 1000);
     assert_int_equal(ask_at(&f, "a", 1000), 1);
-    assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REFUSAL_MS - 1), 1);
-    assert_int_equal(ask_at(&f, "new", 1000 + WORKER_REFUSAL_MS - 1), 1);
-    assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REFUSAL_MS), 0);
+    assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REJECTION_MS - 1), 1);
+    assert_int_equal(ask_at(&f, "new", 1000 + WORKER_REJECTION_MS - 1), 1);
+    assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REJECTION_MS), 0);
     fixture_end(&f);
 }
 
@@ -334,7 +334,7 @@ static void the_next_response_of_a_spared_worker_ends_the_pause(void **state)
     assert_int_equal(get_at(&f, "a", 1000), 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_OVERFLOW);
     assert_int_equal(fixture_latest(&f)->skipped, 1);
-    worker_answered(f.workers[0]);
+    worker_responded(f.workers[0]);
     assert_int_equal(get_at(&f, "a", 1000), 0);
     assert_int_equal(fixture_latest(&f)->reason, PICK_SKILLED);
     fixture_end(&f);
@@ -355,7 +355,7 @@ static void workers_are_not_spared_when_all_have_rejected_a_request(void **state
     fixture_end(&f);
 }
 
-static void without_classes_one_that_refused_is_spared_too(void **state)
+static void without_classes_one_that_rejected_is_spared_too(void **state)
 {
     struct fixture f;
 
@@ -366,7 +366,7 @@ static void without_classes_one_that_refused_is_spared_too(void **state)
     worker_declined(f.workers[0], 1000);
     for (int i = 0; i < 3; ++i)
         assert_int_equal(get_at(&f, "a", 1000), 1);
-    worker_answered(f.workers[0]);
+    worker_responded(f.workers[0]);
     assert_int_equal(get_at(&f, "a", 1000), 0);
     fixture_end(&f);
 }
@@ -388,7 +388,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_rejected_a_request_is_spared_for_a_while),
         cmocka_unit_test(the_next_response_of_a_spared_worker_ends_the_pause),
         cmocka_unit_test(workers_are_not_spared_when_all_have_rejected_a_request),
-        cmocka_unit_test(without_classes_one_that_refused_is_spared_too),
+        cmocka_unit_test(without_classes_one_that_rejected_is_spared_too),
         cmocka_unit_test(the_active_version_and_its_line_do_not_depend_on_reports),
     };
 

@@ -51,7 +51,7 @@ static inline void fixture_start_with(struct fixture *f, const struct pool_setti
 
         snprintf(name, sizeof(name), "w%d", i);
         o.name = slice_of(name);
-        o.incarnation = SLICE_LIT("life");
+        o.instance = SLICE_LIT("life");
         o.context_release = fixture_context_release;
         f->workers[i] = worker_create(&o);
     }

@@ -72,7 +72,7 @@ static struct worker *make_worker(int i)
 
     snprintf(name, sizeof(name), "worker-%d", i);
     return worker_create(&(struct worker_options){
-        .name = slice_of(name), .incarnation = SLICE_LIT("life"), .concurrency = 1});
+        .name = slice_of(name), .instance = SLICE_LIT("life"), .concurrency = 1});
 }
 
 static void start(struct stage *s, int n, size_t skills)
@@ -110,7 +110,7 @@ static unsigned times(const struct pool_view *v, const struct worker *w)
     return n;
 }
 
-static void a_pool_at_rest_looks_the_same_in_pieces_and_at_once(void **state)
+static void an_idle_pool_looks_the_same_in_pieces_and_at_once(void **state)
 {
     struct stage s;
     struct pool_view pieces;
@@ -135,7 +135,7 @@ static void a_pool_at_rest_looks_the_same_in_pieces_and_at_once(void **state)
             if (p->worker != w->worker)
                 continue;
             assert_string_equal(p->name, w->name);
-            assert_string_equal(p->incarnation, w->incarnation);
+            assert_string_equal(p->instance, w->instance);
             assert_string_equal(p->version, w->version);
             assert_int_equal(p->active, w->active);
             assert_int_equal(p->available, w->available);
@@ -322,7 +322,7 @@ static void always_another(struct stage *s, unsigned unlocks)
     resume_of(s, s->workers[0], SKILLS - unlocks % 2, "1");
 }
 
-static void skills_that_never_rest_are_copied_all_the_same(void **state)
+static void constantly_changing_skills_are_copied_all_the_same(void **state)
 {
     struct stage s;
     struct pool_view v;
@@ -354,14 +354,14 @@ static void the_skills_of_ineligible_workers_are_reported_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pool_at_rest_looks_the_same_in_pieces_and_at_once),
+        cmocka_unit_test(an_idle_pool_looks_the_same_in_pieces_and_at_once),
         cmocka_unit_test(a_pool_without_workers_can_be_read),
         cmocka_unit_test(pieces_are_as_many_as_the_bound_asks_for),
         cmocka_unit_test(a_worker_that_leaves_during_a_scan_hides_no_other),
         cmocka_unit_test(a_worker_that_leaves_with_a_request_in_flight_is_reported_once),
         cmocka_unit_test(a_worker_that_stays_is_reported_once_whatever_others_do),
         cmocka_unit_test(skills_are_of_one_moment_each_class_once),
-        cmocka_unit_test(skills_that_never_rest_are_copied_all_the_same),
+        cmocka_unit_test(constantly_changing_skills_are_copied_all_the_same),
         cmocka_unit_test(the_skills_of_ineligible_workers_are_reported_too),
     };
 

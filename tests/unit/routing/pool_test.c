@@ -436,7 +436,7 @@ static void the_view_counts_picks_by_reason_and_knows_the_oldest_request(void **
     assert_int_equal(v.classes, 2);
     assert_int_equal(v.workers[0].oldest_us, 1);
     assert_string_equal(v.workers[0].name, "w0");
-    assert_string_equal(v.workers[0].incarnation, "life");
+    assert_string_equal(v.workers[0].instance, "life");
     assert_null(v.active_version);
     pool_view_fini(&v);
     fixture_put(&f, 0);

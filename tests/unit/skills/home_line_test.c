@@ -41,7 +41,7 @@ static void a_printed_line_is_read_back(void **state)
     text_fini(&line);
 }
 
-static void refuse(const char *line, enum err error, const char *reason)
+static void reject(const char *line, enum err error, const char *reason)
 {
     struct home_line l = {.n = 99};
     char why[160] = "";
@@ -55,25 +55,25 @@ static void refuse(const char *line, enum err error, const char *reason)
 static void an_invalid_line_is_rejected(void **state)
 {
     (void)state;
-    refuse("{\"v\":2,\"homes\":{}}", ERR_RANGE, "version");
-    refuse("{\"v\":1}", ERR_SYNTAX, "not an object");
-    refuse("[]", ERR_SYNTAX, "not an object");
-    refuse(ROWS("\"a\":1"), ERR_SYNTAX, "not [since");
-    refuse(ROWS("\"a\":[1,1,\"new\",\"\"]"), ERR_SYNTAX, "not [since");
-    refuse(ROWS("\"a b\":[1,1,\"new\",\"\",0]"), ERR_SYNTAX, "not encoded");
-    refuse(ROWS("\"a\":[-1,1,\"new\",\"\",0]"), ERR_RANGE, "age");
-    refuse(ROWS("\"a\":[1,1.5,\"new\",\"\",0]"), ERR_RANGE, "age");
-    refuse(ROWS("\"a\":[1,2,\"new\",\"\",0]"), ERR_RANGE, "age");
-    refuse(ROWS("\"a\":[604800001,2,\"new\",\"\",0]"), ERR_RANGE, "age");
-    refuse(ROWS("\"a\":[1,1,7,\"\",0]"), ERR_SYNTAX, "not a text");
-    refuse(ROWS("\"a\":[1,1,\"moved\",\"\",0]"), ERR_RANGE, "kind");
-    refuse(ROWS("\"a\":[1,1,\"\",\"\",0]"), ERR_RANGE, "kind");
-    refuse(ROWS("\"a\":[1,1,\"reassign\",\"\",0]"), ERR_SYNTAX, "origin");
-    refuse(ROWS("\"a\":[1,1,\"reassign\",\"a b\",0]"), ERR_SYNTAX, "origin");
-    refuse(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "origin");
-    refuse(ROWS("\"a\":[1,1,\"new\",\"\",-0.5]"), ERR_RANGE, "rate");
-    refuse(ROWS("\"a\":[1,1,\"new\",\"\",1e9]"), ERR_RANGE, "rate");
-    refuse(ROWS("\"a\":[1,1,\"new\",\"\",\"1\"]"), ERR_RANGE, "rate");
+    reject("{\"v\":2,\"homes\":{}}", ERR_RANGE, "version");
+    reject("{\"v\":1}", ERR_SYNTAX, "not an object");
+    reject("[]", ERR_SYNTAX, "not an object");
+    reject(ROWS("\"a\":1"), ERR_SYNTAX, "not [since");
+    reject(ROWS("\"a\":[1,1,\"new\",\"\"]"), ERR_SYNTAX, "not [since");
+    reject(ROWS("\"a b\":[1,1,\"new\",\"\",0]"), ERR_SYNTAX, "not encoded");
+    reject(ROWS("\"a\":[-1,1,\"new\",\"\",0]"), ERR_RANGE, "age");
+    reject(ROWS("\"a\":[1,1.5,\"new\",\"\",0]"), ERR_RANGE, "age");
+    reject(ROWS("\"a\":[1,2,\"new\",\"\",0]"), ERR_RANGE, "age");
+    reject(ROWS("\"a\":[604800001,2,\"new\",\"\",0]"), ERR_RANGE, "age");
+    reject(ROWS("\"a\":[1,1,7,\"\",0]"), ERR_SYNTAX, "not a text");
+    reject(ROWS("\"a\":[1,1,\"moved\",\"\",0]"), ERR_RANGE, "kind");
+    reject(ROWS("\"a\":[1,1,\"\",\"\",0]"), ERR_RANGE, "kind");
+    reject(ROWS("\"a\":[1,1,\"reassign\",\"\",0]"), ERR_SYNTAX, "origin");
+    reject(ROWS("\"a\":[1,1,\"reassign\",\"a b\",0]"), ERR_SYNTAX, "origin");
+    reject(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "origin");
+    reject(ROWS("\"a\":[1,1,\"new\",\"\",-0.5]"), ERR_RANGE, "rate");
+    reject(ROWS("\"a\":[1,1,\"new\",\"\",1e9]"), ERR_RANGE, "rate");
+    reject(ROWS("\"a\":[1,1,\"new\",\"\",\"1\"]"), ERR_RANGE, "rate");
 }
 
 static void a_line_has_so_many_rows_and_no_more(void **state)
@@ -103,7 +103,7 @@ static void a_resume_is_no_such_line(void **state)
 {
     (void)state;
     assert_false(home_line_is(SLICE_LIT("")));
-    assert_false(home_line_is(SLICE_LIT("{\"v\":1,\"incarnation\":\"i\",\"homes\":{}}")));
+    assert_false(home_line_is(SLICE_LIT("{\"v\":1,\"instance\":\"i\",\"homes\":{}}")));
 }
 
 static void expect_reported(const char *value, enum home_kind kind, bool passing, const char *from)

@@ -13,7 +13,7 @@
 
 enum { MAX_SKILLS = 100 };
 
-#define HEAD "\"v\":1,\"incarnation\":\"i1\",\"application\":\"shop\""
+#define HEAD "\"v\":1,\"instance\":\"i1\",\"application\":\"shop\""
 #define GOOD "{" HEAD ",\"state\":\"ready\",\"generation\":7,\"skills\":{}}"
 
 static void parse(const char *line, struct resume_line *l)
@@ -21,10 +21,10 @@ static void parse(const char *line, struct resume_line *l)
     char why[160] = "";
 
     if (resume_line_parse(slice_of(line), MAX_SKILLS, l, why) != ERR_OK)
-        fail_msg("refused: %s", why);
+        fail_msg("rejected: %s", why);
 }
 
-static void expect_refused(struct slice line, enum err error, const char *reason)
+static void expect_rejected(struct slice line, enum err error, const char *reason)
 {
     struct resume_line l = {.generation = 99};
     char why[160] = "";
@@ -42,12 +42,12 @@ static void a_whole_line_is_read(void **state)
     struct resume_line l;
 
     (void)state;
-    parse("{\"v\":1,\"incarnation\":\"ab12\",\"application\":\"shop\",\"version\":\"1.4\","
+    parse("{\"v\":1,\"instance\":\"ab12\",\"application\":\"shop\",\"version\":\"1.4\","
           "\"fingerprint\":\"0123456789abcdef\",\"state\":\"draining\",\"generation\":7,"
           "\"concurrency\":3,\"skills\":{\"b.example\":35.2,\"a.example\":4,\"\":0}}",
           &l);
     assert_int_equal(l.end, RESUME_END_NONE);
-    assert_string_equal(l.incarnation, "ab12");
+    assert_string_equal(l.instance, "ab12");
     assert_string_equal(l.application, "shop");
     assert_string_equal(l.version, "1.4");
     assert_string_equal(l.fingerprint, "0123456789abcdef");
@@ -89,51 +89,50 @@ static void the_end_of_a_stream_is_reported(void **state)
     assert_int_equal(l.end, RESUME_END_UPGRADE);
     parse("{\"end\":\"stop\"}", &l);
     assert_int_equal(l.end, RESUME_END_STOP);
-    expect_refused(SLICE_LIT("{\"end\":\"\"}"), ERR_RANGE, "end:");
-    expect_refused(SLICE_LIT("{\"end\":\"lunch\"}"), ERR_RANGE, "end:");
-    expect_refused(SLICE_LIT("{\"end\":1}"), ERR_RANGE, "end:");
+    expect_rejected(SLICE_LIT("{\"end\":\"\"}"), ERR_RANGE, "end:");
+    expect_rejected(SLICE_LIT("{\"end\":\"lunch\"}"), ERR_RANGE, "end:");
+    expect_rejected(SLICE_LIT("{\"end\":1}"), ERR_RANGE, "end:");
 }
 
 static void an_empty_line_is_a_keep_alive(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT(""), ERR_NOT_FOUND, "empty");
+    expect_rejected(SLICE_LIT(""), ERR_NOT_FOUND, "empty");
 }
 
-static void malformed_lines_are_refused_with_the_member_at_fault(void **state)
+static void malformed_lines_are_rejected_with_the_member_at_fault(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("[]"), ERR_SYNTAX, "not an object");
-    expect_refused(SLICE_LIT("{}"), ERR_SYNTAX, "v: missing");
-    expect_refused(SLICE_LIT("{\"v\":2}"), ERR_RANGE, "v: ");
-    expect_refused(SLICE_LIT("{\"v\":\"1\"}"), ERR_SYNTAX, "v: not a whole number");
-    expect_refused(SLICE_LIT("{\"v\":1}"), ERR_SYNTAX, "incarnation: missing");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":\"\"}"), ERR_SYNTAX, "incarnation: empty");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":7}"), ERR_SYNTAX, "incarnation: not a text");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":\"a\\nb\"}"), ERR_SYNTAX, "control");
-    expect_refused(SLICE_LIT("{\"v\":1,\"incarnation\":\"i\"}"), ERR_SYNTAX,
-                   "application: missing");
-    expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"asleep\",\"generation\":7,\"skills\":{}}"),
-                   ERR_RANGE, "state:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"generation\":7,\"skills\":{}}"), ERR_RANGE, "state:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"skills\":{}}"), ERR_SYNTAX,
-                   "generation: missing");
-    expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":-1,\"skills\":{}}"),
-                   ERR_RANGE, "generation:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":1.5,\"skills\":{}}"),
-                   ERR_SYNTAX, "generation:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":7}"), ERR_SYNTAX,
-                   "skills:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":7,\"skills\":[]}"),
-                   ERR_SYNTAX, "skills:");
-    expect_refused(
+    expect_rejected(SLICE_LIT("[]"), ERR_SYNTAX, "not an object");
+    expect_rejected(SLICE_LIT("{}"), ERR_SYNTAX, "v: missing");
+    expect_rejected(SLICE_LIT("{\"v\":2}"), ERR_RANGE, "v: ");
+    expect_rejected(SLICE_LIT("{\"v\":\"1\"}"), ERR_SYNTAX, "v: not a whole number");
+    expect_rejected(SLICE_LIT("{\"v\":1}"), ERR_SYNTAX, "instance: missing");
+    expect_rejected(SLICE_LIT("{\"v\":1,\"instance\":\"\"}"), ERR_SYNTAX, "instance: empty");
+    expect_rejected(SLICE_LIT("{\"v\":1,\"instance\":7}"), ERR_SYNTAX, "instance: not a text");
+    expect_rejected(SLICE_LIT("{\"v\":1,\"instance\":\"a\\nb\"}"), ERR_SYNTAX, "control");
+    expect_rejected(SLICE_LIT("{\"v\":1,\"instance\":\"i\"}"), ERR_SYNTAX, "application: missing");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"state\":\"asleep\",\"generation\":7,\"skills\":{}}"),
+                    ERR_RANGE, "state:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"generation\":7,\"skills\":{}}"), ERR_RANGE, "state:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"skills\":{}}"), ERR_SYNTAX,
+                    "generation: missing");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":-1,\"skills\":{}}"),
+                    ERR_RANGE, "generation:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":1.5,\"skills\":{}}"),
+                    ERR_SYNTAX, "generation:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":7}"), ERR_SYNTAX,
+                    "skills:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"state\":\"ready\",\"generation\":7,\"skills\":[]}"),
+                    ERR_SYNTAX, "skills:");
+    expect_rejected(
         SLICE_LIT("{" HEAD
                   ",\"concurrency\":0,\"state\":\"ready\",\"generation\":7,\"skills\":{}}"),
         ERR_RANGE, "concurrency:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"concurrency\":null,\"state\":\"ready\",\"generation\":7,"
-                             "\"skills\":{}}"),
-                   ERR_SYNTAX, "concurrency:");
-    expect_refused(SLICE_LIT(GOOD GOOD), ERR_SYNTAX, "end of file expected");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"concurrency\":null,\"state\":\"ready\",\"generation\":7,"
+                              "\"skills\":{}}"),
+                    ERR_SYNTAX, "concurrency:");
+    expect_rejected(SLICE_LIT(GOOD GOOD), ERR_SYNTAX, "end of file expected");
 }
 
 static void fingerprints_are_sixteen_hex_digits_or_none(void **state)
@@ -143,30 +142,30 @@ static void fingerprints_are_sixteen_hex_digits_or_none(void **state)
     (void)state;
     parse("{" HEAD ",\"fingerprint\":\"\",\"state\":\"ready\",\"generation\":7,\"skills\":{}}", &l);
     resume_line_fini(&l);
-    expect_refused(SLICE_LIT("{" HEAD ",\"fingerprint\":\"0123\"}"), ERR_SYNTAX, "fingerprint:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"fingerprint\":\"0123456789ABCDEF\"}"), ERR_SYNTAX,
-                   "fingerprint:");
-    expect_refused(SLICE_LIT("{" HEAD ",\"fingerprint\":\"0123456789abcdef0\"}"), ERR_TOO_LARGE,
-                   "fingerprint:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"fingerprint\":\"0123\"}"), ERR_SYNTAX, "fingerprint:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"fingerprint\":\"0123456789ABCDEF\"}"), ERR_SYNTAX,
+                    "fingerprint:");
+    expect_rejected(SLICE_LIT("{" HEAD ",\"fingerprint\":\"0123456789abcdef0\"}"), ERR_TOO_LARGE,
+                    "fingerprint:");
 }
 
-static void expect_skills_refused(const char *skills, enum err error, const char *reason)
+static void expect_skills_rejected(const char *skills, enum err error, const char *reason)
 {
     char *line =
         xasprintf("{" HEAD ",\"state\":\"ready\",\"generation\":7,\"skills\":{%s}}", skills);
 
-    expect_refused(slice_of(line), error, reason);
+    expect_rejected(slice_of(line), error, reason);
     free(line);
 }
 
 static void scores_are_finite_and_not_negative(void **state)
 {
     (void)state;
-    expect_skills_refused("\"a\":1,\"b\":-0.5", ERR_RANGE, "score");
-    expect_skills_refused("\"a\":1e999", ERR_SYNTAX, "overflow");
-    expect_skills_refused("\"a\":\"1\"", ERR_SYNTAX, "score");
-    expect_skills_refused("\"a\":true", ERR_SYNTAX, "score");
-    expect_skills_refused("\"a\":null", ERR_SYNTAX, "score");
+    expect_skills_rejected("\"a\":1,\"b\":-0.5", ERR_RANGE, "score");
+    expect_skills_rejected("\"a\":1e999", ERR_SYNTAX, "overflow");
+    expect_skills_rejected("\"a\":\"1\"", ERR_SYNTAX, "score");
+    expect_skills_rejected("\"a\":true", ERR_SYNTAX, "score");
+    expect_skills_rejected("\"a\":null", ERR_SYNTAX, "score");
 }
 
 static void classes_are_encoded_short_and_different(void **state)
@@ -176,15 +175,15 @@ static void classes_are_encoded_short_and_different(void **state)
     struct resume_line l;
 
     (void)state;
-    expect_skills_refused("\"a b\":1", ERR_SYNTAX, "class");
-    expect_skills_refused("\"\xc3\xa9\":1", ERR_SYNTAX, "class");
-    expect_skills_refused("\"a\\u001f\":1", ERR_SYNTAX, "class");
-    expect_skills_refused("\"a\\u007f\":1", ERR_SYNTAX, "class");
-    expect_skills_refused("\"a\":1,\"a\":2", ERR_SYNTAX, "duplicate");
+    expect_skills_rejected("\"a b\":1", ERR_SYNTAX, "class");
+    expect_skills_rejected("\"\xc3\xa9\":1", ERR_SYNTAX, "class");
+    expect_skills_rejected("\"a\\u001f\":1", ERR_SYNTAX, "class");
+    expect_skills_rejected("\"a\\u007f\":1", ERR_SYNTAX, "class");
+    expect_skills_rejected("\"a\":1,\"a\":2", ERR_SYNTAX, "duplicate");
     memset(longest, 'x', sizeof(longest));
     longest[sizeof(longest) - 1] = '\0';
     line = xasprintf("\"%s\":1", longest);
-    expect_skills_refused(line, ERR_SYNTAX, "class");
+    expect_skills_rejected(line, ERR_SYNTAX, "class");
     free(line);
     longest[CLASS_BYTES_MAX] = '\0';
     line =
@@ -201,11 +200,11 @@ static void texts_and_skills_are_bounded(void **state)
     struct resume_line l;
 
     (void)state;
-    text_addf(&t, "{\"v\":1,\"incarnation\":\"%065d\"}", 1);
-    expect_refused(text_slice(&t), ERR_TOO_LARGE, "incarnation: too long");
+    text_addf(&t, "{\"v\":1,\"instance\":\"%065d\"}", 1);
+    expect_rejected(text_slice(&t), ERR_TOO_LARGE, "instance: too long");
     text_clear(&t);
-    text_addf(&t, "{\"v\":1,\"incarnation\":\"i\",\"application\":\"%0101d\"}", 1);
-    expect_refused(text_slice(&t), ERR_TOO_LARGE, "application: too long");
+    text_addf(&t, "{\"v\":1,\"instance\":\"i\",\"application\":\"%0101d\"}", 1);
+    expect_rejected(text_slice(&t), ERR_TOO_LARGE, "application: too long");
 
     for (int n = MAX_SKILLS; n <= MAX_SKILLS + 1; ++n) {
         text_clear(&t);
@@ -214,7 +213,7 @@ static void texts_and_skills_are_bounded(void **state)
             text_addf(&t, "%s\"c%d\":1", i != 0 ? "," : "", i);
         text_add(&t, SLICE_LIT("}}"));
         if (n > MAX_SKILLS) {
-            expect_refused(text_slice(&t), ERR_TOO_LARGE, "skills:");
+            expect_rejected(text_slice(&t), ERR_TOO_LARGE, "skills:");
             continue;
         }
         parse(text_cstr(&t), &l);
@@ -225,13 +224,13 @@ static void texts_and_skills_are_bounded(void **state)
     text_reserve(&t, RESUME_LINE_MAX + 1);
     memset(t.p, ' ', RESUME_LINE_MAX + 1);
     t.len = RESUME_LINE_MAX + 1;
-    expect_refused(text_slice(&t), ERR_TOO_LARGE, "longer than");
+    expect_rejected(text_slice(&t), ERR_TOO_LARGE, "longer than");
     text_fini(&t);
 }
 
 static void a_printed_line_is_read_back(void **state)
 {
-    struct resume_line l = {.incarnation = "i\"1\\",
+    struct resume_line l = {.instance = "i\"1\\",
                             .application = "caf\xc3\xa9",
                             .version = "",
                             .fingerprint = "00000000deadbeef",
@@ -252,7 +251,7 @@ static void a_printed_line_is_read_back(void **state)
     struct slice printed = slice_cut(&line, '\n');
     assert_int_equal(line.len, 0);
     assert_int_equal(resume_line_parse(printed, MAX_SKILLS, &again, why), ERR_OK);
-    assert_string_equal(again.incarnation, l.incarnation);
+    assert_string_equal(again.instance, l.instance);
     assert_string_equal(again.application, l.application);
     assert_string_equal(again.fingerprint, l.fingerprint);
     assert_int_equal(again.state, l.state);
@@ -274,7 +273,7 @@ static void a_printed_line_is_read_back(void **state)
 
 static void rows_that_do_not_fit_are_left_out_and_counted(void **state)
 {
-    struct resume_line l = {.incarnation = "i", .application = "a", .concurrency = 1};
+    struct resume_line l = {.instance = "i", .application = "a", .concurrency = 1};
     struct resume_line again;
     struct text t = {0};
     char name[CLASS_BYTES_MAX + 1];
@@ -295,7 +294,7 @@ static void rows_that_do_not_fit_are_left_out_and_counted(void **state)
     resume_line_fini(&l);
 
     /* Many short ones: as many as a reader takes. */
-    l = (struct resume_line){.incarnation = "i", .application = "a", .concurrency = 1};
+    l = (struct resume_line){.instance = "i", .application = "a", .concurrency = 1};
     for (int i = 0; i < JSON_ENTRIES_MAX + 100; ++i) {
         snprintf(name, sizeof(name), "%d", i);
         resume_push(&l.skills, slice_of(name), 1);
@@ -324,7 +323,7 @@ int main(void)
         cmocka_unit_test(absent_members_have_defaults_and_unknown_ones_are_ignored),
         cmocka_unit_test(the_end_of_a_stream_is_reported),
         cmocka_unit_test(an_empty_line_is_a_keep_alive),
-        cmocka_unit_test(malformed_lines_are_refused_with_the_member_at_fault),
+        cmocka_unit_test(malformed_lines_are_rejected_with_the_member_at_fault),
         cmocka_unit_test(fingerprints_are_sixteen_hex_digits_or_none),
         cmocka_unit_test(scores_are_finite_and_not_negative),
         cmocka_unit_test(classes_are_encoded_short_and_different),

@@ -205,7 +205,7 @@ static void the_manual_has_every_row(void **state)
 
 enum { REQUESTS, ACTIVE, SERVICE };
 static const struct stat_row stat_rows[] = {
-    {"requests", STAT_COUNTER, "REQUESTS", "Requests \\ answered."},
+    {"requests", STAT_COUNTER, "REQUESTS", "Requests \\ responded."},
     {"active", STAT_GAUGE, "REQUESTS", "Requests in flight."},
     {"service_us", STAT_HISTOGRAM, "US", "Time a|b."},
 };
@@ -227,7 +227,7 @@ static void stats_are_written_once_with_all_their_sets(void **state)
     metrics_put_stats(&m, sets, 2);
     const char *out = text_cstr(&t);
     assert_ptr_equal(strstr(out,
-                            "# HELP x_requests_total Requests \\\\ answered.\n"
+                            "# HELP x_requests_total Requests \\\\ responded.\n"
                             "# TYPE x_requests_total counter\n"
                             "x_requests_total{application=\"shop\"} 5\n"
                             "x_requests_total 0\n"
@@ -264,7 +264,7 @@ static void the_manual_of_stats_has_every_row(void **state)
     fclose(out);
     assert_string_equal(manual,
                         "| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
-                        "| `x_requests_total` | counter | requests | Requests \\ answered. |\n"
+                        "| `x_requests_total` | counter | requests | Requests \\ responded. |\n"
                         "| `x_active` | gauge | requests | Requests in flight. |\n"
                         "| `x_service_seconds` | histogram | seconds | Time a\\|b. |\n");
     free(manual);

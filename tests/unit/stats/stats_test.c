@@ -13,7 +13,7 @@
 
 enum { REQUESTS, ACTIVE, SERVICE, ROWS };
 static const struct stat_row rows[] = {
-    STATS_ROW(requests, COUNTER, REQUESTS, "Requests \\ answered.")
+    STATS_ROW(requests, COUNTER, REQUESTS, "Requests \\ responded.")
         STATS_ROW(active, GAUGE, REQUESTS, "Requests in flight.")
             STATS_ROW(service_us, HISTOGRAM, US, "Time a|b.")};
 static const struct stats_table table = {rows, ROWS};

@@ -161,20 +161,20 @@ static json_t *described(void)
     return v;
 }
 
-static size_t refused_now(void)
+static size_t rejected_now(void)
 {
     struct live_settings_counts c;
 
     live_settings_counts(f.live, &c);
-    return c.refused;
+    return c.rejected;
 }
 
-static uint64_t refusals(void)
+static uint64_t rejections(void)
 {
     struct live_settings_counts c;
 
     live_settings_counts(f.live, &c);
-    return c.refusals;
+    return c.rejections;
 }
 
 static bool is_held(void)
@@ -185,11 +185,11 @@ static bool is_held(void)
     return c.held;
 }
 
-/* That NAME is refused, with these words and this value. */
-static void assert_refused(const char *name, const char *value, const char *words)
+/* That NAME is rejected, with these words and this value. */
+static void assert_rejected(const char *name, const char *value, const char *words)
 {
     json_t *d = described();
-    const json_t *list = json_object_get(d, "refused");
+    const json_t *list = json_object_get(d, "rejected");
     const json_t *found = NULL;
 
     for (size_t i = 0; i < json_array_size(list); ++i) {
@@ -225,14 +225,14 @@ static void null_is_absent(void **state)
     (void)state;
     tell("{\"high\": 50, \"ratio\": 8, \"command\": null, \"key\": null}");
     assert_int_equal(f.now->high, 50);
-    assert_int_equal(refusals(), 0);
+    assert_int_equal(rejections(), 0);
     tell("{\"high\": null, \"ratio\": null, \"threads\": null}");
     assert_int_equal(f.now->high, 10);
     assert_int_equal(origin("high"), ORIGIN_DEFAULT);
     assert_true(f.now->ratio == 6);
     assert_int_equal(origin("ratio"), ORIGIN_YAML);
-    assert_int_equal(refusals(), 0);
-    assert_int_equal(refused_now(), 0);
+    assert_int_equal(rejections(), 0);
+    assert_int_equal(rejected_now(), 0);
 }
 
 static void whole_numbers_lose_their_fraction(void **state)
@@ -250,12 +250,12 @@ static void whole_numbers_lose_their_fraction(void **state)
         assert_int_equal(f.now->high, cases[i].number);
         assert_int_equal(origin("high"), ORIGIN_TREE);
         assert_true(f.now->ratio == 7.9);
-        assert_int_equal(refusals(), 0);
+        assert_int_equal(rejections(), 0);
         free(json);
     }
 }
 
-static void each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason(void **state)
+static void each_kind_of_bad_property_is_rejected_alone_with_its_value_and_reason(void **state)
 {
     static const struct {
         const char *name, *json, *value, *words;
@@ -286,18 +286,18 @@ static void each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason
         tell("{}");
         tell(json);
         assert_int_equal(f.now->low, i % 5 + 2);
-        assert_refused(cases[i].name, cases[i].value, cases[i].words);
+        assert_rejected(cases[i].name, cases[i].value, cases[i].words);
         assert_non_null(
             strstr(live_settings_rejection(f.live, row_called(cases[i].name)), cases[i].words));
         assert_null(live_settings_rejection(f.live, row_called("low")));
-        assert_int_equal(refused_now(), 1);
+        assert_int_equal(rejected_now(), 1);
         assert_true(origin(cases[i].name) != ORIGIN_TREE);
         free(json);
     }
     assert_int_equal(f.now->high, 10);
     assert_null(f.now->command);
     assert_null(f.now->key);
-    assert_int_equal(refusals(), ARRAY_LEN(cases));
+    assert_int_equal(rejections(), ARRAY_LEN(cases));
 }
 
 static void a_long_value_is_cut(void **state)
@@ -308,7 +308,7 @@ static void a_long_value_is_cut(void **state)
     tell(json);
     free(json);
     json_t *d = described();
-    const json_t *r = json_array_get(json_object_get(d, "refused"), 0);
+    const json_t *r = json_array_get(json_object_get(d, "rejected"), 0);
     assert_true(json_string_length(json_object_get(r, "value")) < 200);
     json_decref(d);
 }
@@ -330,7 +330,7 @@ static void the_tree_stands_above_yaml_and_absent_is_yaml_again(void **state)
     assert_int_equal(f.values_changed, 2);
 }
 
-static void a_refused_value_keeps_the_last_good_one_with_its_origin(void **state)
+static void a_rejected_value_keeps_the_last_good_one_with_its_origin(void **state)
 {
     (void)state;
     tell("{\"ratio\": 2}");
@@ -346,16 +346,16 @@ static void a_refused_value_keeps_the_last_good_one_with_its_origin(void **state
     assert_int_equal(f.now->high, 20);
 }
 
-static void a_refusal_is_reported_once_while_it_lasts_and_again_for_another_value(void **state)
+static void a_rejection_is_reported_once_while_it_lasts_and_again_for_another_value(void **state)
 {
     (void)state;
     tell("{\"mode\": \"c\"}");
     tell("{\"mode\": \"c\", \"low\": 2}");
-    assert_int_equal(refusals(), 1);
+    assert_int_equal(rejections(), 1);
     tell("{\"mode\": \"d\", \"low\": 2}");
-    assert_int_equal(refusals(), 2);
+    assert_int_equal(rejections(), 2);
     tell("{\"mode\": \"b\"}");
-    assert_int_equal(refused_now(), 0);
+    assert_int_equal(rejected_now(), 0);
     assert_int_equal(f.now->mode, 1);
 }
 
@@ -377,7 +377,7 @@ static void each_unknown_name_of_a_change_is_reported(void **state)
     assert_null(strstr(text, "setting=\"high\""));
 }
 
-static void each_refusal_of_a_change_is_reported(void **state)
+static void each_rejection_of_a_change_is_reported(void **state)
 {
     struct log_capture c;
 
@@ -391,22 +391,22 @@ static void each_refusal_of_a_change_is_reported(void **state)
         strstr(text, "setting-rejected path=/shop setting=mode value=\"not\\none\" reason="));
 }
 
-static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
+static void a_broken_rule_across_fields_rejects_all_that_changed(void **state)
 {
     (void)state;
     tell("{\"ratio\": 3, \"low\": 2}");
     tell("{\"ratio\": 5, \"low\": 50}");
     assert_true(f.now->ratio == 3);
     assert_int_equal(f.now->low, 2);
-    assert_refused("ratio", "5", "low is above high");
-    assert_refused("low", "50", "low is above high");
+    assert_rejected("ratio", "5", "low is above high");
+    assert_rejected("low", "50", "low is above high");
     /* One that is taken away breaks the rule as well. */
     tell("{\"low\": 50, \"high\": 60}");
     assert_int_equal(f.now->low, 50);
     tell("{\"low\": 50}");
     assert_int_equal(f.now->high, 60);
     assert_int_equal(origin("high"), ORIGIN_TREE);
-    assert_refused("high", "(absent)", "low is above high");
+    assert_rejected("high", "(absent)", "low is above high");
 }
 
 static void when_the_rules_change_what_broke_them_goes_back_to_yaml(void **state)
@@ -416,7 +416,7 @@ static void when_the_rules_change_what_broke_them_goes_back_to_yaml(void **state
     f.most = 50;
     live_settings_set_yaml(f.live, &f.yaml, f.origins);
     assert_int_equal(f.now->high, 10);
-    assert_refused("high", "90", "above the rule's");
+    assert_rejected("high", "90", "above the rule's");
 }
 
 static void a_frozen_setting_keeps_the_value_of_the_start(void **state)
@@ -513,7 +513,7 @@ static void restored_values_are_checked_and_replaced_by_the_tree(void **state)
     live_settings_restore(f.live, old, 60);
     live_settings_counts(f.live, &c);
     assert_true(c.remembered);
-    assert_int_equal(c.refused, 2);
+    assert_int_equal(c.rejected, 2);
     assert_int_equal(f.now->high, 7);
     assert_null(f.now->command);
     json_t *d = described();
@@ -539,14 +539,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(null_is_absent),
         TEST(whole_numbers_lose_their_fraction),
-        TEST(each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason),
+        TEST(each_kind_of_bad_property_is_rejected_alone_with_its_value_and_reason),
         TEST(a_long_value_is_cut),
         TEST(the_tree_stands_above_yaml_and_absent_is_yaml_again),
-        TEST(a_refused_value_keeps_the_last_good_one_with_its_origin),
-        TEST(a_refusal_is_reported_once_while_it_lasts_and_again_for_another_value),
+        TEST(a_rejected_value_keeps_the_last_good_one_with_its_origin),
+        TEST(a_rejection_is_reported_once_while_it_lasts_and_again_for_another_value),
         TEST(each_unknown_name_of_a_change_is_reported),
-        TEST(each_refusal_of_a_change_is_reported),
-        TEST(a_broken_rule_across_fields_refuses_all_that_changed),
+        TEST(each_rejection_of_a_change_is_reported),
+        TEST(a_broken_rule_across_fields_rejects_all_that_changed),
         TEST(when_the_rules_change_what_broke_them_goes_back_to_yaml),
         TEST(a_frozen_setting_keeps_the_value_of_the_start),
         TEST(a_node_that_is_gone_broken_or_raw_text_is_held_then_given_up),

@@ -77,7 +77,7 @@ static void names_become_files_and_come_back(void **state)
     }
 }
 
-static void other_names_are_refused(void **state)
+static void other_names_are_rejected(void **state)
 {
     static const char *const files[] = {
         "", ".new-1", "..", "properties.json", "%2f", "%", "%2", "a%00b", "%41", "a b", "%zz"};
@@ -211,7 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_become_files_and_come_back),
-        cmocka_unit_test(other_names_are_refused),
+        cmocka_unit_test(other_names_are_rejected),
         file_test(a_file_in_place_is_complete_and_held),
         file_test(a_living_owner_is_never_replaced),
         file_test(only_the_own_file_is_unlinked),

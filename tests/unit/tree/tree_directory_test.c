@@ -392,7 +392,7 @@ static void a_watch_may_end_itself_when_called(void **state)
     assert_int_equal(e.reports, 1);
 }
 
-static void urls_that_name_no_place_are_refused(void **state)
+static void urls_that_name_no_place_are_rejected(void **state)
 {
     static const struct {
         const char *url;
@@ -440,7 +440,7 @@ int main(void)
         tree_test(child_nodes_are_listed_in_order),
         tree_test(unchanged_properties_are_not_reported),
         tree_test(a_watch_may_end_itself_when_called),
-        tree_test(urls_that_name_no_place_are_refused),
+        tree_test(urls_that_name_no_place_are_rejected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,7 @@ static void providers_may_be_linked_to(void **state)
     unwatch(&r);
 }
 
-static void loops_of_links_are_refused(void **state)
+static void loops_of_links_are_rejected(void **state)
 {
     static const char *const loops[] = {
         "{\"b ->\":\"/a/b\"}",
@@ -132,7 +132,7 @@ static void endless_chains_of_links_are_cut(void **state)
     text_fini(&text);
 }
 
-static void links_out_of_the_tree_are_refused(void **state)
+static void links_out_of_the_tree_are_rejected(void **state)
 {
     struct world *w = *state;
     struct record r;
@@ -206,7 +206,7 @@ static void a_property_link_to_nowhere_keeps_its_last_value(void **state)
     unwatch(&r);
 }
 
-static void loops_of_property_links_are_refused(void **state)
+static void loops_of_property_links_are_rejected(void **state)
 {
     struct world *w = *state;
     struct record r;
@@ -362,13 +362,13 @@ int main(void)
         tree_test(a_real_child_hides_a_link),
         tree_test(a_link_may_change_or_its_target_come_later),
         tree_test(providers_may_be_linked_to),
-        tree_test(loops_of_links_are_refused),
+        tree_test(loops_of_links_are_rejected),
         tree_test(endless_chains_of_links_are_cut),
-        tree_test(links_out_of_the_tree_are_refused),
+        tree_test(links_out_of_the_tree_are_rejected),
         tree_test(property_links_give_the_other_nodes_value),
         tree_test(property_links_go_through_others),
         tree_test(a_property_link_to_nowhere_keeps_its_last_value),
-        tree_test(loops_of_property_links_are_refused),
+        tree_test(loops_of_property_links_are_rejected),
         tree_test(a_flood_of_property_links_is_cut),
         tree_test(a_broken_link_is_logged_once_and_when_it_resolves_again),
         tree_test(a_broken_property_link_is_reported_beside_others),

@@ -260,7 +260,7 @@ static void data_that_are_no_json_are_shown_and_survive(void **state)
     free(large);
 }
 
-static void names_that_cannot_be_nodes_are_refused(void **state)
+static void names_that_cannot_be_nodes_are_rejected(void **state)
 {
     struct world *w = *state;
     static const char *const bad[] = {"/.hidden", "/properties.json", "/..", "/."};
@@ -438,7 +438,7 @@ int main(void)
         TEST(write_replaces_only_the_version_it_was_made_of),
         TEST(write_waits_for_the_directory_but_not_for_ever),
         TEST(data_that_are_no_json_are_shown_and_survive),
-        TEST(names_that_cannot_be_nodes_are_refused),
+        TEST(names_that_cannot_be_nodes_are_rejected),
         TEST(symbolic_links_are_not_followed_below_the_root),
         TEST(unfinished_nodes_of_a_program_with_the_same_pid_are_its_own),
         TEST(providers_are_there_while_they_are_held),

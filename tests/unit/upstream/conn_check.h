@@ -63,7 +63,7 @@ static inline void check_backend_locked(struct conn_backend *b)
     for (unsigned i = 0; i < b->pool->nloops; ++i) {
         struct conn_shard *s = &b->shards[i];
         ASSERT(s->nidle ==
-               count_places(&s->idle, PLACE_IDLE, i) + count_places(&s->resting, PLACE_IDLE, i));
+               count_places(&s->idle, PLACE_IDLE, i) + count_places(&s->returned, PLACE_IDLE, i));
         idle += s->nidle;
         moving += count_places(&s->leaving, PLACE_LEAVING, i);
         moving += count_places(&s->arriving, PLACE_ARRIVING, i);

@@ -23,7 +23,7 @@ static void checkout_takes_the_latest_idle_connection_first(void **state)
     gone(a);
 }
 
-static void a_connection_given_back_rests_until_its_loop_has_waited(void **state)
+static void a_returned_connection_is_checked_until_its_loop_has_waited(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *first = opened(f, 0);
@@ -36,14 +36,14 @@ static void a_connection_given_back_rests_until_its_loop_has_waited(void **state
     give_back(f, second);
     assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
     assert_ptr_equal(a->w.conn, &first->pooled);
-    /* Where no other is to be had it need not rest. */
+    /* Where no other is available it is used at once. */
     assert_int_equal(ask(f, 0, &any, b), CONN_REUSED);
     assert_ptr_equal(b->w.conn, &second->pooled);
     give_back(f, second);
     give_back(f, first);
     turn(f, 0);
     assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
-    assert_ptr_equal(a->w.conn, &first->pooled); /* the latest, once both have rested */
+    assert_ptr_equal(a->w.conn, &first->pooled); /* the latest, once a wait has seen both */
     give_back(f, first);
     gone(a);
     gone(b);
@@ -152,7 +152,7 @@ static void checkin_goes_to_the_first_in_line(void **state)
     give_back(f, d);
 }
 
-static void a_full_line_refuses(void **state)
+static void a_full_line_rejects(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -164,9 +164,9 @@ static void a_full_line_refuses(void **state)
         waiting[i] = asker();
         assert_int_equal(ask(f, i, &any, waiting[i]), CONN_WAIT);
     }
-    assert_int_equal(ask(f, 0, &any, late), CONN_REFUSED);
+    assert_int_equal(ask(f, 0, &any, late), CONN_REJECTED);
     assert_int_equal(late->w.error, ERR_QUEUE_FULL);
-    assert_int_equal(view(f).refused, 1);
+    assert_int_equal(view(f).rejected, 1);
     assert_int_equal(view(f).waiting, 3);
     for (unsigned i = 0; i < 3; ++i)
         gone(waiting[i]);
@@ -381,19 +381,19 @@ static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait(v
     conn_pool_check(f->pool);
     turn_all(f);
     assert_int_equal(coming->w.error, ERR_NO_WORKER);
-    reported_of(f, coming, CONN_REFUSED);
-    reported_of(f, second, CONN_REFUSED);
-    reported_of(f, in_line, CONN_REFUSED);
+    reported_of(f, coming, CONN_REJECTED);
+    reported_of(f, second, CONN_REJECTED);
+    reported_of(f, in_line, CONN_REJECTED);
     assert_int_equal(atomic_load(&f->counts.live), 1);
     give_back(f, used);
     assert_int_equal(atomic_load(&f->counts.live), 0);
     struct asker *late = asker();
-    assert_int_equal(ask(f, 0, &any, late), CONN_REFUSED);
+    assert_int_equal(ask(f, 0, &any, late), CONN_REJECTED);
     assert_int_equal(late->w.error, ERR_NO_WORKER);
     gone(late);
 }
 
-static void a_retired_incarnation_is_not_found_again(void **state)
+static void a_retired_instance_is_not_found_again(void **state)
 {
     struct fixture *f = *state;
 
@@ -404,7 +404,7 @@ static void a_retired_incarnation_is_not_found_again(void **state)
     conn_backend_release(b);
 }
 
-static void backends_are_distinguished_by_address_and_incarnation(void **state)
+static void backends_are_distinguished_by_address_and_instance(void **state)
 {
     struct fixture *f = *state;
     struct conn_backend *same =
@@ -455,14 +455,14 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(checkout_takes_the_latest_idle_connection_first),
-        TEST(a_connection_given_back_rests_until_its_loop_has_waited),
+        TEST(a_returned_connection_is_checked_until_its_loop_has_waited),
         TEST(a_parked_connection_is_taken_by_one_that_finds_the_others_too_old),
         TEST(a_checkout_that_must_be_sure_checks_the_connection_itself),
         TEST(checkout_closes_dead_connections_in_transit),
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),
         TEST(checkin_goes_to_the_first_in_line),
-        TEST(a_full_line_refuses),
+        TEST(a_full_line_rejects),
         TEST(a_forgotten_connection_leaves_room_for_the_next),
         TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),
@@ -472,8 +472,8 @@ int main(void)
         TEST(a_raised_limit_serves_those_that_wait_at_once),
         TEST(a_lowered_limit_closes_idle_ones_and_then_those_given_back),
         TEST(retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait),
-        TEST(a_retired_incarnation_is_not_found_again),
-        TEST(backends_are_distinguished_by_address_and_incarnation),
+        TEST(a_retired_instance_is_not_found_again),
+        TEST(backends_are_distinguished_by_address_and_instance),
         TEST(a_released_backend_keeps_its_idle_connections_until_they_close),
         TEST(on_a_closed_loop_nothing_becomes_idle),
     };

@@ -32,7 +32,7 @@ struct world {
     struct fake_counts counts;
     atomic_int held; /* connections and permissions that clients have */
     atomic_int most_held;
-    atomic_int refused, cancelled, reported;
+    atomic_int rejected, cancelled, reported;
     atomic_int loops_done;
 };
 
@@ -98,9 +98,9 @@ static void got(struct client *c, enum conn_result r, struct conn_waiter *w)
         c->permitted = true;
         count_held(k->world);
     } else {
-        ASSERT(r == CONN_REFUSED);
+        ASSERT(r == CONN_REJECTED);
         ASSERT(w->error == ERR_NO_WORKER || w->error == ERR_QUEUE_FULL);
-        atomic_fetch_add(&k->world->refused, 1);
+        atomic_fetch_add(&k->world->rejected, 1);
     }
     timer_start(k->loop, &c->timer, draw(k, 4) == 0);
 }
@@ -140,7 +140,7 @@ static void begin_round(struct client *c)
         return;
     }
     got(c, r, &ask->w);
-    if (r == CONN_REFUSED) { /* on a backend that has been retired: find its next instance */
+    if (r == CONN_REJECTED) { /* on a backend that has been retired: find its next instance */
         conn_backend_release(c->b);
         c->b = NULL;
     }

@@ -384,7 +384,7 @@ static void assert_bad_response(struct fixture *f, const char *response)
     connect_to_worker(f);
 }
 
-static void garbage_is_refused(void **state)
+static void garbage_is_rejected(void **state)
 {
     static const char *const garbage[] = {
         "garbage\r\n\r\n",
@@ -431,7 +431,7 @@ static void a_hundred_interim_responses_pass_before_each_response(void **state)
     text_fini(&t);
 }
 
-static void one_interim_response_more_is_refused(void **state)
+static void one_interim_response_more_is_rejected(void **state)
 {
     struct text t = interim_responses(HTTP1_INTERIM_MAX + 1);
 
@@ -439,7 +439,7 @@ static void one_interim_response_more_is_refused(void **state)
     text_fini(&t);
 }
 
-static void endless_head_is_refused(void **state)
+static void endless_head_is_rejected(void **state)
 {
     struct fixture *f = *state;
     struct text t = {0};
@@ -582,7 +582,7 @@ static void worker_that_does_not_take_the_request_times_out(void **state)
     free(body);
 }
 
-static void time_rests_while_paused(void **state)
+static void time_stops_while_paused(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
@@ -628,17 +628,17 @@ int main(void)
         TEST(both_a_coding_and_a_length_forbid_reuse),
         TEST(bytes_after_the_last_chunk_forbid_reuse),
         TEST(connection_close_forbids_reuse),
-        TEST(garbage_is_refused),
+        TEST(garbage_is_rejected),
         TEST(a_hundred_interim_responses_pass_before_each_response),
-        TEST(one_interim_response_more_is_refused),
-        TEST(endless_head_is_refused),
+        TEST(one_interim_response_more_is_rejected),
+        TEST(endless_head_is_rejected),
         TEST(large_head_in_many_pieces_is_read),
         TEST(paused_response_is_not_read),
         TEST(bytes_read_with_the_head_wait_for_resume),
         TEST(silence_before_the_first_byte_times_out),
         TEST(silence_within_a_body_times_out),
         TEST(worker_that_does_not_take_the_request_times_out),
-        TEST(time_rests_while_paused),
+        TEST(time_stops_while_paused),
     };
 
     return cmocka_run_group_tests_name("http1_client", tests, NULL, NULL);

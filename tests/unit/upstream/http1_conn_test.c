@@ -276,7 +276,7 @@ static void refused_connection_is_distinguished(void **state)
     assert_int_equal(connect_error(f, &a, 5000), ERR_CONNECT_REFUSED);
 }
 
-static void missing_unix_socket_is_refused(void **state)
+static void missing_unix_socket_is_rejected(void **state)
 {
     struct fixture *f = *state;
     struct addr a;
@@ -377,7 +377,7 @@ int main(void)
         TEST(between_turns_a_connection_is_checked_by_itself),
         TEST(a_connection_that_came_from_another_loop_in_this_turn_is_checked),
         TEST(refused_connection_is_distinguished),
-        TEST(missing_unix_socket_is_refused),
+        TEST(missing_unix_socket_is_rejected),
         TEST(unix_socket_with_a_full_backlog_times_out),
         TEST(connecting_can_be_cancelled),
         TEST(upgraded_connection_is_handed_out_with_early_bytes),

@@ -187,7 +187,7 @@ static inline bool is_over(void *context)
     return f->ended || f->failed || f->upgraded;
 }
 
-/* One GET, answered by RESPONSE; until the exchange is over. */
+/* One GET, with the response RESPONSE; until the exchange is over. */
 static inline void exchange(struct fixture *f, const char *response)
 {
     struct http1_request r = get_request(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bodies that the user has moved instead of getting them: when that is asked for, what follows from
- * each of the user's answers, and that an exchange ends as any other does.
+ * each of the user's responses, and that an exchange ends as any other does.
  */
 #include "tests/unit/upstream/http1_fixture.h"
 
@@ -11,8 +11,8 @@ enum { LARGE = 300000, MIDDLE = 60000 };
 
 /* What on_moving did; the tests run one by one. */
 static struct {
-    unsigned asked, refused;
-    bool refuse, pause;
+    unsigned asked, rejected;
+    bool reject, pause;
     bool whole;     /* takes all or nothing */
     size_t at_most; /* 0: as many as are requested */
     size_t bytes;
@@ -30,8 +30,8 @@ static ssize_t take(void *context, struct transport *from, size_t max)
         return -1;
     }
     ++moved.asked;
-    if (moved.refuse) {
-        ++moved.refused;
+    if (moved.reject) {
+        ++moved.rejected;
         errno = ENOTSUP;
         return -1;
     }
@@ -116,9 +116,9 @@ static void body_that_cannot_be_moved_is_read(void **state)
     struct fixture *f = *state;
     struct http1_request r = moving_request(f);
 
-    moved.refuse = true;
+    moved.reject = true;
     exchange_large(f, &r);
-    assert_true(moved.refused > 0);
+    assert_true(moved.rejected > 0);
     assert_int_equal(moved.bytes, 0);
     assert_true(http1_reusable(f->conn));
 }

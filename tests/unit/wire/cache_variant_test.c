@@ -123,7 +123,7 @@ static void where_a_client_states_it_is_seen_from_counts_without_vary(void **sta
     }
 }
 
-static void vary_by_everything_is_refused(void **state)
+static void vary_by_everything_is_rejected(void **state)
 {
     (void)state;
     assert_false(has_key("Vary: *", ""));
@@ -131,7 +131,7 @@ static void vary_by_everything_is_refused(void **state)
     assert_false(has_key("Vary: Accept\nVary: Cookie, *", ""));
 }
 
-static void vary_by_what_we_set_for_each_request_is_refused(void **state)
+static void vary_by_what_we_set_for_each_request_is_rejected(void **state)
 {
     (void)state;
     assert_false(has_key("Vary: x_request_id", ""));
@@ -159,7 +159,7 @@ static struct text repeat(const char *start, const char *piece, size_t n)
     return t;
 }
 
-static void vary_over_its_limits_is_refused(void **state)
+static void vary_over_its_limits_is_rejected(void **state)
 {
     struct text names = repeat("Vary: ", "a,", VARY_NAMES_MAX);
     struct text more = repeat("Vary: ", "a,", VARY_NAMES_MAX + 1);
@@ -177,7 +177,7 @@ static void vary_over_its_limits_is_refused(void **state)
     text_fini(&more_bytes);
 }
 
-static void key_over_its_limit_is_refused_and_matches_nothing(void **state)
+static void key_over_its_limit_is_rejected_and_matches_nothing(void **state)
 {
     struct text fits = repeat("Cookie: ", "x", VARIANT_KEY_MAX - strlen("cookie=\n"));
     struct text more = repeat("Cookie: ", "x", VARIANT_KEY_MAX + 1 - strlen("cookie=\n"));
@@ -219,11 +219,11 @@ int main(void)
         cmocka_unit_test(pieces_of_a_cookie_are_joined_as_cookies),
         cmocka_unit_test(two_names_for_one_variable_are_one_name),
         cmocka_unit_test(where_a_client_states_it_is_seen_from_counts_without_vary),
-        cmocka_unit_test(vary_by_everything_is_refused),
-        cmocka_unit_test(vary_by_what_we_set_for_each_request_is_refused),
+        cmocka_unit_test(vary_by_everything_is_rejected),
+        cmocka_unit_test(vary_by_what_we_set_for_each_request_is_rejected),
         cmocka_unit_test(vary_that_is_no_list_of_names_is_malformed),
-        cmocka_unit_test(vary_over_its_limits_is_refused),
-        cmocka_unit_test(key_over_its_limit_is_refused_and_matches_nothing),
+        cmocka_unit_test(vary_over_its_limits_is_rejected),
+        cmocka_unit_test(key_over_its_limit_is_rejected_and_matches_nothing),
         cmocka_unit_test(value_with_a_line_end_cannot_pose_as_another_line),
     };
 

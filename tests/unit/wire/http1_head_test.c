@@ -108,7 +108,7 @@ static void any_prefix_of_a_head_asks_for_more(void **state)
     assert_int_equal(parse(text, &h), ERR_OK);
 }
 
-static void malformed_heads_are_refused(void **state)
+static void malformed_heads_are_rejected(void **state)
 {
     static const char *const bad[] = {
         "HTTP/1.x 200 OK\r\n\r\n",
@@ -141,7 +141,7 @@ static void malformed_heads_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         if (parse(bad[i], &h) != ERR_SYNTAX)
-            fail_msg("not refused: %s", bad[i]);
+            fail_msg("not rejected: %s", bad[i]);
     }
     assert_int_equal(parse_bytes(SLICE_LIT("HTTP/1.1 200 OK\r\nA: \0\r\n\r\n"), false, &h),
                      ERR_SYNTAX);
@@ -163,7 +163,7 @@ static void blanks_before_the_colon_are_no_part_of_the_name(void **state)
     assert_slice(h.headers[2].value, "");
 }
 
-static void garbage_is_refused_before_it_is_whole(void **state)
+static void garbage_is_rejected_before_it_is_whole(void **state)
 {
     struct http1_head h;
 
@@ -209,7 +209,7 @@ static void a_head_has_one_valid_framing_or_is_rejected(void **state)
         text_clear(&t);
         text_addf(&t, "HTTP/1.1 200 OK\r\n%s\r\n", bad[i]);
         if (parse(text_cstr(&t), &h) != ERR_SYNTAX)
-            fail_msg("not refused: %s", bad[i]);
+            fail_msg("not rejected: %s", bad[i]);
     }
     assert_int_equal(parse("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", &h),
                      ERR_SYNTAX);
@@ -423,7 +423,7 @@ static void chunks_decode_alike_however_they_are_cut(void **state)
     text_fini(&out);
 }
 
-static void malformed_chunks_are_refused(void **state)
+static void malformed_chunks_are_rejected(void **state)
 {
     static const char *const bad[] = {
         "\r\n",      "g\r\n",       "-1\r\n",       "+1\r\n",  "0x1\r\n",
@@ -437,7 +437,7 @@ static void malformed_chunks_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         if (decode(slice_of(bad[i]), 1, &out, &rest) != ERR_SYNTAX)
-            fail_msg("not refused: %s", bad[i]);
+            fail_msg("not rejected: %s", bad[i]);
     }
     text_fini(&out);
 }
@@ -455,7 +455,7 @@ static void sizes_of_chunks_are_bounded(void **state)
     text_fini(&out);
 }
 
-static void endless_extensions_and_trailers_are_refused(void **state)
+static void endless_extensions_and_trailers_are_rejected(void **state)
 {
     struct text t = {0};
     struct text out = {0};
@@ -544,9 +544,9 @@ int main(void)
         cmocka_unit_test(the_kind_of_each_field_is_recorded),
         cmocka_unit_test(reason_may_be_empty_or_missing),
         cmocka_unit_test(any_prefix_of_a_head_asks_for_more),
-        cmocka_unit_test(malformed_heads_are_refused),
+        cmocka_unit_test(malformed_heads_are_rejected),
         cmocka_unit_test(blanks_before_the_colon_are_no_part_of_the_name),
-        cmocka_unit_test(garbage_is_refused_before_it_is_whole),
+        cmocka_unit_test(garbage_is_rejected_before_it_is_whole),
         cmocka_unit_test(tabs_and_high_bytes_are_text),
         cmocka_unit_test(a_head_has_one_valid_framing_or_is_rejected),
         cmocka_unit_test(a_coding_wins_over_a_length_and_ends_the_connection),
@@ -558,9 +558,9 @@ int main(void)
         cmocka_unit_test(connection_may_list_sixteen_options),
         cmocka_unit_test(number_and_size_of_headers_are_bounded),
         cmocka_unit_test(chunks_decode_alike_however_they_are_cut),
-        cmocka_unit_test(malformed_chunks_are_refused),
+        cmocka_unit_test(malformed_chunks_are_rejected),
         cmocka_unit_test(sizes_of_chunks_are_bounded),
-        cmocka_unit_test(endless_extensions_and_trailers_are_refused),
+        cmocka_unit_test(endless_extensions_and_trailers_are_rejected),
     };
 
     return cmocka_run_group_tests_name("http1_head", tests, NULL, NULL);

@@ -301,7 +301,7 @@ static void authorities_are_hosts_with_or_without_a_port(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(good); ++i) {
         if (!http_authority_valid(slice_of(good[i])))
-            fail_msg("refused: %s", good[i]);
+            fail_msg("rejected: %s", good[i]);
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         if (http_authority_valid(slice_of(bad[i])))

@@ -127,7 +127,7 @@ static void text_has_one_grammar(void **state)
     }
 }
 
-static void a_line_without_end_is_refused_at_its_107th_byte(void **state)
+static void a_line_without_end_is_rejected_at_its_107th_byte(void **state)
 {
     struct text t = {0};
     struct proxy_line line;
@@ -290,7 +290,7 @@ static void a_proxy_states_whether_its_client_has_tls(void **state)
     text_fini(&t);
 }
 
-static void a_length_over_the_bound_is_refused_before_it_comes(void **state)
+static void a_length_over_the_bound_is_rejected_before_it_comes(void **state)
 {
     struct text t = {0};
     struct proxy_line line;
@@ -351,14 +351,14 @@ int main(void)
         cmocka_unit_test(text_names_both_ends),
         cmocka_unit_test(text_of_unknown_connections_may_state_anything),
         cmocka_unit_test(text_has_one_grammar),
-        cmocka_unit_test(a_line_without_end_is_refused_at_its_107th_byte),
+        cmocka_unit_test(a_line_without_end_is_rejected_at_its_107th_byte),
         cmocka_unit_test(binary_names_both_ends),
         cmocka_unit_test(bytes_after_the_header_are_not_consumed),
         cmocka_unit_test(proxies_have_connections_of_their_own),
         cmocka_unit_test(unix_peers_are_known_as_such),
         cmocka_unit_test(binary_has_one_grammar),
         cmocka_unit_test(a_proxy_states_whether_its_client_has_tls),
-        cmocka_unit_test(a_length_over_the_bound_is_refused_before_it_comes),
+        cmocka_unit_test(a_length_over_the_bound_is_rejected_before_it_comes),
         cmocka_unit_test(a_checksum_is_believed_only_when_it_fits),
         cmocka_unit_test(byte_by_byte_more_is_asked_for_until_it_is_whole),
     };

@@ -18,7 +18,7 @@ static struct trace_line parsed(const char *line)
     return l;
 }
 
-static void refused(const char *line, const char *why)
+static void rejected(const char *line, const char *why)
 {
     struct trace_line l;
     const char *reason = trace_line_parse(slice_of(line), &l);
@@ -78,24 +78,24 @@ static void times_of_the_original_are_read(void **state)
 static void an_invalid_record_is_rejected(void **state)
 {
     (void)state;
-    refused("", "not a record of a trace log");
-    refused("Q 1 2026-11-22 07:00:00.5", "not a record of a trace log");
-    refused("BB 1 2026-11-22 07:00:00.5 GET /", "not a record of a trace log");
-    refused("E  2026-11-22 07:00:00.5", "name of the request is missing");
-    refused("E 1 2026-02-29 07:00:00", "no time");
-    refused("E 1 2026-13-01 07:00:00", "no time");
-    refused("E 1 2026-11-22 24:00:00", "no time");
-    refused("E 1 2026-11-22 07:00:00.", "no time");
-    refused("E 1 2026-11-22 07:00:00.1234567", "no time");
-    refused("E 1 1969-12-31 23:59:59", "no time");
-    refused("E 1 2026-11-22 07:00:00.5 more", "unexpected text after the time");
-    refused("B 1 2026-11-22 07:00:00.5 GET", "no method and path");
-    refused("I 1 2026-11-22 07:00:00.5 -1", "no number of bytes");
-    refused("I 1 2026-11-22 07:00:00.5", "no number of bytes");
-    refused("A 1 2026-11-22 07:00:00.5 99 1", "no status");
-    refused("A 1 2026-11-22 07:00:00.5 200", "no number of bytes");
-    refused("- 1 2026-11-22 07:00:00.5", "no name");
-    refused("E 1 2026-11-22 07:00:00.5\r", "a control character");
+    rejected("", "not a record of a trace log");
+    rejected("Q 1 2026-11-22 07:00:00.5", "not a record of a trace log");
+    rejected("BB 1 2026-11-22 07:00:00.5 GET /", "not a record of a trace log");
+    rejected("E  2026-11-22 07:00:00.5", "name of the request is missing");
+    rejected("E 1 2026-02-29 07:00:00", "no time");
+    rejected("E 1 2026-13-01 07:00:00", "no time");
+    rejected("E 1 2026-11-22 24:00:00", "no time");
+    rejected("E 1 2026-11-22 07:00:00.", "no time");
+    rejected("E 1 2026-11-22 07:00:00.1234567", "no time");
+    rejected("E 1 1969-12-31 23:59:59", "no time");
+    rejected("E 1 2026-11-22 07:00:00.5 more", "unexpected text after the time");
+    rejected("B 1 2026-11-22 07:00:00.5 GET", "no method and path");
+    rejected("I 1 2026-11-22 07:00:00.5 -1", "no number of bytes");
+    rejected("I 1 2026-11-22 07:00:00.5", "no number of bytes");
+    rejected("A 1 2026-11-22 07:00:00.5 99 1", "no status");
+    rejected("A 1 2026-11-22 07:00:00.5 200", "no number of bytes");
+    rejected("- 1 2026-11-22 07:00:00.5", "no name");
+    rejected("E 1 2026-11-22 07:00:00.5\r", "a control character");
 }
 
 static void a_record_that_is_too_long_is_rejected(void **state)
@@ -106,7 +106,7 @@ static void a_record_that_is_too_long_is_rejected(void **state)
 
     memset(line + n, 'x', (size_t)(TRACE_LINE_MAX + 1 - n));
     line[TRACE_LINE_MAX + 1] = '\0';
-    refused(line, "too long");
+    rejected(line, "too long");
     line[TRACE_LINE_MAX] = '\0';
     assert_int_equal(parsed(line).stage, 'B');
     free(line);

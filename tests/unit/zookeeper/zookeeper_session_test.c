@@ -6,7 +6,7 @@
 #include "common/zookeeper/zookeeper_session.c"
 
 #include "common/zookeeper/zookeeper_tree.h"
-#include "tests/support/reply_limit_proxy.h"
+#include "tests/support/response_limit_proxy.h"
 #include "tests/unit/zookeeper/zookeeper_fixture.h"
 
 /*
@@ -90,7 +90,7 @@ static void a_list_too_large_to_read_is_left_alone_and_the_rest_continues(void *
     struct record bad = {0};
     char name[512];
     unsigned port = 0;
-    pid_t proxy = reply_limit_proxy(server(), &port);
+    pid_t proxy = response_limit_proxy(server(), &port);
 
     write_node(p, "", "");
     write_node(p, "/good", "{\"x\":1}");

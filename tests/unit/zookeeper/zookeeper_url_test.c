@@ -47,7 +47,7 @@ static void urls_are_taken_apart(void **state)
     }
 }
 
-static void expect_refused(const char *place, enum err want, const char *why)
+static void expect_rejected(const char *place, enum err want, const char *why)
 {
     char untouched[] = "untouched";
     char *hosts = untouched;
@@ -106,7 +106,7 @@ static void an_invalid_url_is_rejected_with_the_reason(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); ++i)
-        expect_refused(rows[i].place, rows[i].e, rows[i].why);
+        expect_rejected(rows[i].place, rows[i].e, rows[i].why);
 }
 
 static void hosts_and_path_are_bounded(void **state)
@@ -124,15 +124,15 @@ static void hosts_and_path_are_bounded(void **state)
     free(hosts);
     free(prefix);
     text_add(&url, SLICE_LIT(",c"));
-    expect_refused(text_cstr(&url), ERR_TOO_LARGE, "more than 32 hosts");
+    expect_rejected(text_cstr(&url), ERR_TOO_LARGE, "more than 32 hosts");
 
     text_clear(&url);
     text_addf(&url, "//%0*d", ZOOKEEPER_HOST_MAX + 1, 1);
-    expect_refused(text_cstr(&url), ERR_SYNTAX, "is not a valid host");
+    expect_rejected(text_cstr(&url), ERR_SYNTAX, "is not a valid host");
 
     text_clear(&url);
     text_addf(&url, "//a/%0*d", ZOOKEEPER_TOP_MAX, 1);
-    expect_refused(text_cstr(&url), ERR_TOO_LARGE, "path of more than 256 bytes");
+    expect_rejected(text_cstr(&url), ERR_TOO_LARGE, "path of more than 256 bytes");
     text_fini(&url);
 }
 
@@ -182,7 +182,7 @@ static void first_line_of_the_auth_file_is_the_identity(void **state)
     }
 }
 
-static void bad_auth_files_are_refused_and_not_quoted(void **state)
+static void bad_auth_files_are_rejected_and_not_quoted(void **state)
 {
     char *path = *state;
     struct text lengthy = {0};
@@ -220,7 +220,7 @@ static void bad_auth_files_are_refused_and_not_quoted(void **state)
     text_fini(&lengthy);
 }
 
-static void auth_file_open_to_others_is_refused(void **state)
+static void auth_file_open_to_others_is_rejected(void **state)
 {
     char *path = *state;
     char *out = NULL;
@@ -248,8 +248,9 @@ int main(void)
         cmocka_unit_test(hosts_and_path_are_bounded),
         cmocka_unit_test_setup_teardown(first_line_of_the_auth_file_is_the_identity, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(bad_auth_files_are_refused_and_not_quoted, setup, teardown),
-        cmocka_unit_test_setup_teardown(auth_file_open_to_others_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_auth_files_are_rejected_and_not_quoted, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(auth_file_open_to_others_is_rejected, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("zookeeper_url", tests, NULL, NULL);

@@ -85,7 +85,7 @@ start({
   program: 'resumelb-agent',
   links: ['/status.json', '/resumes.json', '/metrics'],
   render: s => [
-    h('p', {id: 'program'}, `version ${s.version}, pid ${s.pid}, supervisor ${s.keeper_pid}, up ${seconds(s.uptime_s)}, ${s.phase}`),
+    h('p', {id: 'program'}, `version ${s.version}, pid ${s.pid}, supervisor ${s.supervisor_pid}, up ${seconds(s.uptime_s)}, ${s.phase}`),
     unsavedFiles(s.unsaved_files),
     pool(s),
     Object.entries(s.applications).map(([name, a]) => application(name, a)),

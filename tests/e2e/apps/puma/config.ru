@@ -42,7 +42,7 @@ def environment(request)
        for: request.get_header('HTTP_X_FORWARDED_FOR'), proto: request.get_header('HTTP_X_FORWARDED_PROTO'))
 end
 
-def answer(env)
+def respond(env)
   request = Rack::Request.new(env)
   case request.path
   when '/healthz', '/hello' then [200, { 'Content-Type' => 'text/plain' }, ["hello\n"]]
@@ -61,6 +61,6 @@ def answer(env)
 end
 
 run(lambda do |env|
-  status, headers, body = answer(env)
+  status, headers, body = respond(env)
   [status, headers.merge('X-Pid' => Process.pid.to_s), body]
 end)

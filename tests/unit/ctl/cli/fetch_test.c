@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* A process that answers one connection with given bytes, and gives the request back. */
+/* A process that responds to one connection with given bytes, and gives the request back. */
 struct peer {
     pid_t pid;
     int request; /* what it received can be read here */
@@ -26,7 +26,7 @@ struct peer {
 
 enum behaviour { CLOSE_AFTER, STAY_AFTER };
 
-static void serve(int listener, int request, struct slice answer, enum behaviour b)
+static void serve(int listener, int request, struct slice response, enum behaviour b)
 {
     char buf[4096];
     size_t got = 0;
@@ -44,11 +44,11 @@ static void serve(int listener, int request, struct slice answer, enum behaviour
     (void)!write(request, buf, got);
     close(request);
     /* In small pieces, so that no boundary is where it would be handy. */
-    for (size_t at = 0; at < answer.len;) {
-        size_t step = answer.len > 100000 ? 65536 : 7;
-        size_t n = answer.len - at < step ? answer.len - at : step;
+    for (size_t at = 0; at < response.len;) {
+        size_t step = response.len > 100000 ? 65536 : 7;
+        size_t n = response.len - at < step ? response.len - at : step;
 
-        if (send(fd, answer.p + at, n, MSG_NOSIGNAL) != (ssize_t)n)
+        if (send(fd, response.p + at, n, MSG_NOSIGNAL) != (ssize_t)n)
             break;
         at += n;
     }
@@ -59,7 +59,7 @@ static void serve(int listener, int request, struct slice answer, enum behaviour
     _exit(0);
 }
 
-static void start_on(struct peer *p, int listener, struct slice answer, enum behaviour b)
+static void start_on(struct peer *p, int listener, struct slice response, enum behaviour b)
 {
     int fds[2];
 
@@ -67,13 +67,13 @@ static void start_on(struct peer *p, int listener, struct slice answer, enum beh
     assert_int_equal(pipe(fds), 0);
     p->pid = fork();
     if (p->pid == 0)
-        serve(listener, fds[1], answer, b);
+        serve(listener, fds[1], response, b);
     close(fds[1]);
     close(listener);
     p->request = fds[0];
 }
 
-static void start(struct peer *p, struct slice answer, enum behaviour b)
+static void start(struct peer *p, struct slice response, enum behaviour b)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(in);
@@ -82,7 +82,7 @@ static void start(struct peer *p, struct slice answer, enum behaviour b)
     assert_int_equal(bind(listener, (struct sockaddr *)&in, sizeof(in)), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&in, &len), 0);
     snprintf(p->address, sizeof(p->address), "127.0.0.1:%d", ntohs(in.sin_port));
-    start_on(p, listener, answer, b);
+    start_on(p, listener, response, b);
 }
 
 static void stop(struct peer *p)
@@ -118,14 +118,14 @@ static enum err ask(const char *address, unsigned timeout_ms, int *status, struc
     return e;
 }
 
-static void expect(const char *answer, enum behaviour b, enum err error, int status,
+static void expect(const char *response, enum behaviour b, enum err error, int status,
                    const char *body)
 {
     struct peer p;
     struct text out = {0};
     int got = -1;
 
-    start(&p, slice_of(answer), b);
+    start(&p, slice_of(response), b);
     assert_int_equal(ask(p.address, 5000, &got, &out), error);
     assert_int_equal(got, error == ERR_OK ? status : -1);
     if (error == ERR_OK)
@@ -166,7 +166,7 @@ static void a_response_that_is_not_http_is_an_error(void **state)
            ERR_BAD_RESPONSE, 0, NULL);
 }
 
-static void too_much_is_refused_before_it_is_read(void **state)
+static void too_much_is_rejected_before_it_is_read(void **state)
 {
     (void)state;
     expect("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", STAY_AFTER, ERR_TOO_LARGE, 0,
@@ -189,20 +189,20 @@ static void silence_ends_at_the_timeout(void **state)
 static void large_bodies_arrive(void **state)
 {
     enum { BYTES = 3000000 };
-    struct text answer = {0};
+    struct text response = {0};
     struct text out = {0};
     struct peer p;
     int status = 0;
 
     (void)state;
-    text_addf(&answer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BYTES);
-    memset(text_reserve(&answer, BYTES), 'x', BYTES);
-    answer.len += BYTES;
-    start(&p, text_slice(&answer), STAY_AFTER);
+    text_addf(&response, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BYTES);
+    memset(text_reserve(&response, BYTES), 'x', BYTES);
+    response.len += BYTES;
+    start(&p, text_slice(&response), STAY_AFTER);
     assert_int_equal(ask(p.address, 10000, &status, &out), ERR_OK);
     assert_int_equal(out.len, BYTES);
     stop(&p);
-    text_fini(&answer);
+    text_fini(&response);
     text_fini(&out);
 }
 
@@ -325,13 +325,13 @@ static int ask_with(const char *address, const char *token_file)
     return code;
 }
 
-static int ask_peer(const char *answer, const char *token)
+static int ask_peer(const char *response, const char *token)
 {
     char path[200];
     struct peer p;
 
     write_token(token, path);
-    start(&p, slice_of(answer), STAY_AFTER);
+    start(&p, slice_of(response), STAY_AFTER);
     int code = ask_with(p.address, path);
     stop(&p);
     unlink(path);
@@ -359,7 +359,7 @@ int main(void)
         cmocka_unit_test(a_body_is_taken_whole_however_it_is_framed),
         cmocka_unit_test(a_body_cut_short_is_an_error),
         cmocka_unit_test(a_response_that_is_not_http_is_an_error),
-        cmocka_unit_test(too_much_is_refused_before_it_is_read),
+        cmocka_unit_test(too_much_is_rejected_before_it_is_read),
         cmocka_unit_test(silence_ends_at_the_timeout),
         cmocka_unit_test(large_bodies_arrive),
         cmocka_unit_test(the_request_has_host_and_token),

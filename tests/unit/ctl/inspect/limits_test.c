@@ -10,25 +10,26 @@
 
 static const char limits_page[] =
     "{\"program\":\"resumelb\",\"applications\":{\"shop\":{\"limits\":["
-    "{\"name\":\"pages\",\"in_force\":true,\"refused\":[{\"name\":\"slots\",\"why\":\"\\\"-1\\\"\"}"
+    "{\"name\":\"pages\",\"in_force\":true,\"rejected\":[{\"name\":\"slots\",\"why\":\"\\\"-"
+    "1\\\"\"}"
     "],"
     "\"figures\":{\"where\":\"local\",\"mode\":\"each\",\"shadow\":false,\"workers\":2,"
-    "\"maxqueue\":100,\"slots\":20,\"held\":3,\"waiting\":4,\"acquired\":1000,\"refused_full\":5,"
-    "\"refused_timeout\":6,\"coalesced\":7,\"stale\":8,\"abandoned\":9,\"waited_s\":12.34,"
+    "\"maxqueue\":100,\"slots\":20,\"held\":3,\"waiting\":4,\"acquired\":1000,\"rejected_full\":5,"
+    "\"rejected_timeout\":6,\"coalesced\":7,\"stale\":8,\"abandoned\":9,\"waited_s\":12.34,"
     "\"unreachable_open\":0,\"lost\":0,\"longest\":{\"key\":\"pages:/\\\"\\u001b[2J\",\"for_s\":0."
     "25},"
     "\"top\":[{\"key\":\"pages:/b\",\"waited_s\":2.5,\"waits\":3},"
     "{\"key\":\"pages:/d\",\"waited_s\":1,\"waits\":1}]}},"
     "{\"name\":\"far\",\"in_force\":true,\"figures\":{\"where\":\"daemon\",\"mode\":\"any\","
     "\"shadow\":true,\"workers\":1,\"slots\":0,\"held\":0,\"waiting\":0,\"acquired\":0,"
-    "\"refused_full\":0,\"refused_timeout\":0,\"coalesced\":0,\"stale\":0,\"abandoned\":0,"
+    "\"rejected_full\":0,\"rejected_timeout\":0,\"coalesced\":0,\"stale\":0,\"abandoned\":0,"
     "\"waited_s\":0,\"shadow_full\":2,\"shadow_busy\":1,\"unreachable_open\":3,"
     "\"unreachable_closed\":4,\"lost\":5,\"longest\":null,"
     "\"top\":[{\"key\":\"far:c\",\"waited_s\":2.25,\"waits\":2}]}},"
     "{\"name\":\"lame\",\"in_force\":false,\"why\":\"no workers\",\"figures\":null}],"
-    "\"pool_counter_servers\":[{\"name\":\"a:1\",\"resting\":false,\"connections\":7,\"idle\":2},"
-    "{\"name\":\"b:1\",\"resting\":true,\"connections\":0,\"idle\":0}],"
-    "\"stored_responses\":{\"responses\":2,\"bytes\":3072,\"stored\":9,\"refused\":0,\"hits_"
+    "\"pool_counter_servers\":[{\"name\":\"a:1\",\"suspended\":false,\"connections\":7,\"idle\":2},"
+    "{\"name\":\"b:1\",\"suspended\":true,\"connections\":0,\"idle\":0}],"
+    "\"stored_responses\":{\"responses\":2,\"bytes\":3072,\"stored\":9,\"rejected\":0,\"hits_"
     "coalesced\":7,"
     "\"hits_stale\":8}},"
     "\"empty\":{\"limits\":[],\"pool_counter_servers\":[{\"name\":\"a:1\"}]},\"old\":{}}}";
@@ -86,7 +87,7 @@ static void limits_keys_daemons_and_stored_responses_are_shown(void **state)
            "  daemon  state      connections  idle\n"
            "  a:1     in use               7     2\n"
            "  b:1     suspended            0     0\n"
-           "  stored responses: 2 in 3.0 KiB; answers: 7 coalesced, 8 stale\n");
+           "  stored responses: 2 in 3.0 KiB; responses: 7 coalesced, 8 stale\n");
 }
 
 static void all_keys_are_shown_when_asked_for(void **state)
@@ -125,7 +126,7 @@ static void a_daemons_page_is_shown_by_type(void **state)
     assert_int_equal(out.len, 0);
 }
 
-static void other_pages_and_applications_are_refused(void **state)
+static void other_pages_and_applications_are_rejected(void **state)
 {
     struct text out = {0};
 
@@ -148,7 +149,7 @@ static void members_of_wrong_types_do_no_harm(void **state)
         char *page = xasprintf(
             "{\"applications\":{\"a\":{\"limits\":%s,\"stored_responses\":%s},\"b\":{\"limits\":[%"
             "s,"
-            "{\"name\":%s,\"refused\":%s,\"figures\":%s,\"in_force\":%s},{\"figures\":{\"top\":%s,"
+            "{\"name\":%s,\"rejected\":%s,\"figures\":%s,\"in_force\":%s},{\"figures\":{\"top\":%s,"
             "\"longest\":%s,\"held\":%s,\"shadow\":%s,\"slots\":%s,\"lost\":%s}},"
             "{\"figures\":{\"top\":[%s,%s]}}],\"pool_counter_servers\":[%s]},\"c\":%s}}",
             v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v);
@@ -175,7 +176,7 @@ int main(void)
         cmocka_unit_test(all_keys_are_shown_when_asked_for),
         cmocka_unit_test(an_application_without_limits_reports_it),
         cmocka_unit_test(a_daemons_page_is_shown_by_type),
-        cmocka_unit_test(other_pages_and_applications_are_refused),
+        cmocka_unit_test(other_pages_and_applications_are_rejected),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),
     };
 

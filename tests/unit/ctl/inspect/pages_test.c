@@ -26,8 +26,9 @@ static const char status_page[] =
     "x\",\"state\":\"ready\",\"active\":false,\"available\":true,\"oldest_s\":null,"
     "\"connections\":{\"in_use\":1,\"idle\":0,\"waiting\":5}},"
     "{\"name\":\"10.0.0.1:80\",\"state\":\"ready\",\"ejected\":true,\"ejected_why\":\"reset\"}],"
-    "\"tree\":{\"used\":true,\"connected\":false,\"refused_providers\":[\"x: other application\"]},"
-    "\"refused\":[{\"name\":\"variance\",\"why\":\"\\\"-\\\\-\\\" \\u001b[2J\"}]},"
+    "\"tree\":{\"used\":true,\"connected\":false,\"rejected_providers\":[\"x: other "
+    "application\"]},"
+    "\"rejected\":[{\"name\":\"variance\",\"why\":\"\\\"-\\\\-\\\" \\u001b[2J\"}]},"
     "\"empty\":{\"policy\":\"classless\",\"workers\":[]}}}";
 
 static const char resumes_page[] =
@@ -183,7 +184,7 @@ static void resumes_of_an_agent_are_those_of_its_slots(void **state)
     expect(ctl_resumes_text, "[]", (struct ctl_options){0}, "no applications\n");
 }
 
-static void other_pages_are_refused(void **state)
+static void other_pages_are_rejected(void **state)
 {
     static const char *const pages[] = {"{}", "{\"applications\":[]}", "{\"applications\":3}"};
     struct ctl_options o = {0};
@@ -204,7 +205,7 @@ static void members_of_wrong_types_do_no_harm(void **state)
     expect(ctl_status_text,
            "{\"applications\":{\"a\":3,\"b\":{\"workers\":[1,{\"name\":[],\"backlog\":\"x\"}],"
            "\"picks\":[],"
-           "\"tree\":1,\"refused\":{}}}}",
+           "\"tree\":1,\"rejected\":{}}}}",
            (struct ctl_options){.application = "a"},
            "a: policy -, backlog 0 (mean -, cutoff -), waiting 0, classes 0\n  no workers\n");
     expect(ctl_resumes_text, "{\"applications\":{\"a\":3,\"b\":{\"w\":[],\"v\":{\"c\":\"x\"}}}}",
@@ -222,7 +223,7 @@ int main(void)
         cmocka_unit_test(a_class_shows_its_best_workers_first),
         cmocka_unit_test(a_program_without_applications_reports_it),
         cmocka_unit_test(resumes_of_an_agent_are_those_of_its_slots),
-        cmocka_unit_test(other_pages_are_refused),
+        cmocka_unit_test(other_pages_are_rejected),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),
     };
 

@@ -120,7 +120,7 @@ static void settings_other_than_defaults_are_reported_without_secrets(void **sta
         "\"token\":{\"value\":\"hush\",\"origin\":\"yaml\"}}},"
         "\"applications\":{\"shop\":{\"settings\":{\"variance\":{\"value\":\"9\",\"origin\":"
         "\"tree\"},\"description\":{\"value\":\"hush\",\"origin\":\"yaml\"}},"
-        "\"refused\":[{\"name\":\"max_share\",\"why\":\"hush\"}]}}}",
+        "\"rejected\":[{\"name\":\"max_share\",\"why\":\"hush\"}]}}}",
         0, NULL);
 
     (void)state;

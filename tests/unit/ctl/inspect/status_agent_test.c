@@ -9,19 +9,19 @@
 #include <cmocka.h>
 
 static const char page_of_two[] =
-    "{\"program\":\"resumelb-agent\",\"version\":\"0.1.0\",\"pid\":12,\"keeper_pid\":11,"
+    "{\"program\":\"resumelb-agent\",\"version\":\"0.1.0\",\"pid\":12,\"supervisor_pid\":11,"
     "\"phase\":\"running\",\"uptime_s\":75.2,\"processes\":3,\"max_processes\":8,"
     "\"active_processes\":1,\"waiting\":4,\"host\":{\"settings\":{\"max_processes\":{\"value\":"
     "\"8\","
     "\"origin\":\"tree\"},\"log_level\":{\"value\":\"info\",\"origin\":\"default\"}},"
-    "\"refused\":[{\"name\":\"state_dir\",\"why\":\"nor there\"}]},\"applications\":{"
+    "\"rejected\":[{\"name\":\"state_dir\",\"why\":\"nor there\"}]},\"applications\":{"
     "\"shop\":{\"min_processes\":1,\"max_processes\":4,\"generation\":2,"
     "\"counts\":{\"processes\":2,\"busy\":1,\"idle\":0,\"starting\":1,\"leaving\":1},"
     "\"queue\":{\"policy\":\"global\",\"waiting\":4,\"waiting_any\":3},"
     "\"settings\":{\"concurrency\":{\"value\":\"1\",\"origin\":\"default\"},"
     "\"max_queue\":{\"value\":\"7\",\"origin\":\"tree\"},"
     "\"history\":{\"value\":\"20\",\"origin\":\"tree\"}},"
-    "\"refused\":[{\"name\":\"command\",\"why\":\"not to be set here\"}],"
+    "\"rejected\":[{\"name\":\"command\",\"why\":\"not to be set here\"}],"
     "\"last_failure\":{\"ago_s\":12,\"slot\":1,\"pid\":77,\"what\":\"died before it was ready\","
     "\"how\":\"exit status 3\",\"lines\":[\"Traceback:\",\"  File \\\"x.py\\\"\",\"\\u001b[2J\"]},"
     "\"slots\":[{\"slot\":0,\"waiting\":1,\"process\":{\"id\":\"aa01\",\"pid\":100,\"state\":"

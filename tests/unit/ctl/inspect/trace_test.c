@@ -27,7 +27,7 @@ static void add_all(struct trace_report *r, const char *const *lines, size_t n)
     trace_report_end(r);
 }
 
-static void times_of_a_url_are_from_called_to_answered(void **state)
+static void times_of_a_url_are_from_called_to_responded(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -101,7 +101,7 @@ static void our_own_ends_are_distinguished(void **state)
     (void)state;
     static const char *const lines[] = {
         "B 1 " AT "01 GET /a",
-        "- 1 " AT "02 resumelb.refused 503 queue full",
+        "- 1 " AT "02 resumelb.rejected 503 queue full",
         "B 2 " AT "02 GET /a",
         "C 2 " AT "02",
         "- 2 " AT "02 resumelb.again",
@@ -112,11 +112,11 @@ static void our_own_ends_are_distinguished(void **state)
     struct trace_report r = {0};
 
     add_all(&r, lines, ARRAY_LEN(lines));
-    assert_int_equal(r.refused, 1);
+    assert_int_equal(r.rejected, 1);
     assert_int_equal(r.again, 1);
     assert_int_equal(r.upgrades, 1);
     assert_int_equal(r.unfinished_all, 1);
-    assert_int_equal(r.by_impact[0]->refused, 1);
+    assert_int_equal(r.by_impact[0]->rejected, 1);
     assert_int_equal(r.by_impact[0]->unfinished, 1);
     assert_string_equal(r.unfinished[0]->why, "failed: 502 the application failed");
     trace_report_fini(&r);
@@ -197,7 +197,7 @@ static void json_is_valid_whatever_the_log_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_of_a_url_are_from_called_to_answered),
+        cmocka_unit_test(times_of_a_url_are_from_called_to_responded),
         cmocka_unit_test(the_median_is_the_middle_one),
         cmocka_unit_test(requests_in_progress_at_a_restart_never_end),
         cmocka_unit_test(our_own_ends_are_distinguished),

@@ -160,7 +160,7 @@ static void the_fault_of_a_line_is_reported(void **state)
         assert_int_equal(read_line(cases[i].line, &l), cases[i].fault);
 }
 
-static void a_line_over_the_limit_is_refused(void **state)
+static void a_line_over_the_limit_is_rejected(void **state)
 {
     char *line = xmalloc(ACCESS_LINE_MAX + 1);
     struct access_line l;
@@ -225,7 +225,7 @@ int main(void)
         cmocka_unit_test(our_own_fields_behind_the_agent_are_read),
         cmocka_unit_test(a_line_in_json_is_read),
         cmocka_unit_test(the_fault_of_a_line_is_reported),
-        cmocka_unit_test(a_line_over_the_limit_is_refused),
+        cmocka_unit_test(a_line_over_the_limit_is_rejected),
         cmocka_unit_test(equal_times_are_spread_over_what_the_log_resolves),
     };
 

@@ -55,7 +55,7 @@ static void percentiles_are_of_the_nearest_rank(void **state)
     assert_true(f.p50_ms == 49 && f.max_ms == 99);
 }
 
-static void errors_count_and_only_what_was_answered_has_a_latency(void **state)
+static void errors_count_and_only_what_got_a_response_has_a_latency(void **state)
 {
     struct made m;
 
@@ -98,7 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(percentiles_are_of_the_nearest_rank),
-        cmocka_unit_test(errors_count_and_only_what_was_answered_has_a_latency),
+        cmocka_unit_test(errors_count_and_only_what_got_a_response_has_a_latency),
         cmocka_unit_test(loads_are_of_those_that_reported),
         cmocka_unit_test(an_empty_playback_has_no_figures),
     };

@@ -18,7 +18,7 @@ static json_t *parse(struct slice text)
     struct diag d = {0};
 
     if (tree_text_parse(text, "f", &tree, &d) != ERR_OK)
-        fail_msg("refused: %s", d.text);
+        fail_msg("rejected: %s", d.text);
     return tree;
 }
 
@@ -150,7 +150,7 @@ static void errors_are_reported_with_line_and_column(void **state)
         struct diag d = {0};
 
         if (tree_text_parse(slice_of(rows[i].text), "f", &tree, &d) == ERR_OK)
-            fail_msg("not refused: %s", rows[i].text);
+            fail_msg("not rejected: %s", rows[i].text);
         assert_null(tree);
         if (strncmp(d.text, rows[i].said, strlen(rows[i].said)) != 0)
             fail_msg("%s\nhas the message: %s", rows[i].text, d.text);

@@ -107,7 +107,7 @@ static struct access_entry entry(void)
         .fixed.service_us = 1500,
         .fixed.deliver_us = 70,
         .fixed.total_us = 1600,
-        .fixed.outcome = "answered",
+        .fixed.outcome = "responded",
         .request_id = SLICE_LIT("id"),
     };
 }
@@ -125,7 +125,7 @@ static void a_line_is_combined_with_our_figures_behind(void **state)
         "host=\"a.example\" application=\"shop\" class=\"a.example\" "
         "worker=\"127.0.0.1:9000\" reason=\"skilled\" backlog=3 tries=1 received_bytes=0 "
         "limit_wait_us=0 worker_wait_us=0 connection_wait_us=0 first_byte_us=0 service_us=1500 "
-        "deliver_us=70 total_us=1600 outcome=\"answered\" request_id=\"id\" "
+        "deliver_us=70 total_us=1600 outcome=\"responded\" request_id=\"id\" "
         "trace_id=\"\" span_id=\"\"\n");
 }
 

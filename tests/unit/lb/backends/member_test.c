@@ -170,7 +170,7 @@ static void drop_ejections(struct control *c)
         loop_turn(c->lb.control, 1000);
 }
 
-static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
+static void a_worker_that_rejects_is_ejected_for_a_while(void **state)
 {
     struct control *c = *state;
     struct member *a = create_joined(c, 1);
@@ -202,7 +202,7 @@ static int bound(unsigned *port)
     return fd;
 }
 
-static void a_worker_that_refuses_is_back_when_it_accepts(void **state)
+static void a_worker_that_rejects_is_back_when_it_accepts(void **state)
 {
     struct control *c = *state;
     unsigned port;
@@ -435,8 +435,8 @@ int main(void)
         TEST(the_applications_limits_are_followed),
         TEST(one_request_at_a_time_is_max_connections_or_the_agents_concurrency),
         TEST(another_concurrency_of_the_agent_is_followed),
-        TEST(a_worker_that_refuses_is_ejected_for_a_while),
-        TEST(a_worker_that_refuses_is_back_when_it_accepts),
+        TEST(a_worker_that_rejects_is_ejected_for_a_while),
+        TEST(a_worker_that_rejects_is_back_when_it_accepts),
         TEST(a_worker_that_has_left_gets_no_probe_connection),
         TEST(the_only_worker_is_never_ejected),
         TEST(ejected_workers_return_when_the_last_other_one_fails),

@@ -218,12 +218,12 @@ static void invalid_registrations_are_rejected_with_their_reason(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i)
         add(w, i, cases[i].name, cases[i].properties);
     add(w, ARRAY_LEN(cases), "127.0.0.1:1", "{\"application\": \"default\"}");
-    wait_for(w, figures(w).refused == ARRAY_LEN(cases) && in_pool(w) == 1);
+    wait_for(w, figures(w).rejected == ARRAY_LEN(cases) && in_pool(w) == 1);
     json_open_object(&jw, NULL);
     membership_describe(w->c->app->membership, &jw);
     json_close_object(&jw);
     json_t *d = json_loads(text_cstr(&out), 0, NULL);
-    const json_t *list = json_object_get(json_object_get(d, "tree"), "provider_refusals");
+    const json_t *list = json_object_get(json_object_get(d, "tree"), "provider_rejections");
     assert_int_equal(json_array_size(list), ARRAY_LEN(cases));
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
         bool reported = false;
@@ -242,7 +242,7 @@ static void invalid_registrations_are_rejected_with_their_reason(void **state)
     json_t *ours = json_pack("{s:s}", "application", "default");
     tree_registration_set(w->entries[5], ours);
     json_decref(ours);
-    wait_for(w, in_pool(w) == 2 && figures(w).refused == ARRAY_LEN(cases) - 1);
+    wait_for(w, in_pool(w) == 2 && figures(w).rejected == ARRAY_LEN(cases) - 1);
     stop_lb(w);
 }
 
@@ -256,7 +256,7 @@ static void workers_are_taken_from_the_networks_that_are_allowed_alone(void **st
     add(w, 2, "unix:/run/x.sock", "{}");
     add(w, 3, "localhost:1", "{}");
     add(w, 4, "127.0.0.7:1", "{}");
-    wait_for(w, in_pool(w) == 2 && figures(w).refused == 3);
+    wait_for(w, in_pool(w) == 2 && figures(w).rejected == 3);
     assert_non_null(count(w, "10.0.0.1:1").found);
     assert_non_null(count(w, "127.0.0.7:1").found);
     assert_int_equal(count(w, NULL).all, 2);
@@ -285,7 +285,7 @@ static void own_listeners_become_no_workers(void **state)
     assert_int_equal(figures(w).held, 0);
     assert_null(count(w, "127.0.0.1:82").found);
     /* The look-up of the name may have ended only now. */
-    wait_for(w, figures(w).refused == 2);
+    wait_for(w, figures(w).rejected == 2);
     assert_int_equal(in_pool(w), 1);
     stop_lb(w);
 }
@@ -314,7 +314,7 @@ static void flapping_keeps_the_worker_and_its_connections(void **state)
     json_t *other = json_pack("{s:i}", "pid", 6);
     tree_registration_set(w->entries[0], other);
     json_decref(other);
-    wait_for(w, strcmp(worker_incarnation(count(w, "127.0.0.1:1").found->worker), "6") == 0);
+    wait_for(w, strcmp(worker_instance(count(w, "127.0.0.1:1").found->worker), "6") == 0);
     assert_int_equal(count(w, NULL).all, 4);
     stop_lb(w);
 }
@@ -399,7 +399,7 @@ static void the_snapshot_of_a_tree_is_used_while_it_does_not_respond(void **stat
     write_memory(
         w, "zookeeper://127.0.0.1:1/x ",
         "{\"providers\":{\"127.0.0.1:1\":{},\"no-address\":{},\"127.0.0.1:2\":7,"
-        "\"127.0.0.1:3\":{\"version\":[1],\"incarnation\":{}}},"
+        "\"127.0.0.1:3\":{\"version\":[1],\"instance\":{}}},"
         "\"settings\":{\"retries\":7,\"variance\":\"lots\",\"error_page\":\"/etc/passwd\"}}");
     start_lb(w, "zookeeper://127.0.0.1:1/x", "provider_networks: [loopback]\n");
     assert_false(membership_settled(w->c->app->membership));
@@ -407,7 +407,7 @@ static void the_snapshot_of_a_tree_is_used_while_it_does_not_respond(void **stat
     assert_true(membership_settled(w->c->app->membership));
     struct membership_figures f = figures(w);
     assert_true(f.remembered);
-    assert_int_equal(f.refused, 1);
+    assert_int_equal(f.rejected, 1);
     assert_int_equal(f.held, 0);
     wait_for(w, w->c->app->settings->s.retries == 7);
     assert_true(w->c->app->settings->s.variance == 4);

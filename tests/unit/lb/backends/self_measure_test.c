@@ -192,7 +192,7 @@ static void skills_of_another_classifier_do_not_count(void **state)
     free(path);
 }
 
-static void errors_answered_fast_raise_no_score(void **state)
+static void errors_responded_fast_raise_no_score(void **state)
 {
     struct control *c = *state;
     struct worker *w = join(c, "127.0.0.1:1");
@@ -217,7 +217,7 @@ int main(void)
         TEST(a_worker_that_left_is_not_brought_back_by_a_late_resume),
         TEST(a_torn_file_is_set_aside),
         TEST(skills_of_another_classifier_do_not_count),
-        TEST(errors_answered_fast_raise_no_score),
+        TEST(errors_responded_fast_raise_no_score),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

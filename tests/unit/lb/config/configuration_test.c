@@ -208,7 +208,7 @@ static void addresses_that_collide_are_rejected(void **state)
                              "admin: {address: \"127.0.0.1:0\"}\n"));
 }
 
-static void files_that_cannot_be_made_are_refused(void **state)
+static void files_that_cannot_be_made_are_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -225,7 +225,7 @@ static void files_that_cannot_be_made_are_refused(void **state)
 }
 
 /* As it is read at the start: here it would be found too late. */
-static void an_auth_file_that_cannot_be_used_is_refused(void **state)
+static void an_auth_file_that_cannot_be_used_is_rejected(void **state)
 {
     struct fixture *f = *state;
     char *text = xasprintf("listen: [\"127.0.0.1:0\"]\n"
@@ -492,8 +492,8 @@ int main(void)
         TEST(top_level_application_keys_and_applications_do_not_mix),
         TEST(every_mistake_is_reported_in_one_go),
         TEST(addresses_that_collide_are_rejected),
-        TEST(files_that_cannot_be_made_are_refused),
-        TEST(an_auth_file_that_cannot_be_used_is_refused),
+        TEST(files_that_cannot_be_made_are_rejected),
+        TEST(an_auth_file_that_cannot_be_used_is_rejected),
         TEST(a_listener_is_required),
         TEST(no_two_applications_want_the_same_requests),
         TEST(the_same_worker_twice_is_a_mistake_however_it_is_written),

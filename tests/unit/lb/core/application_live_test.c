@@ -67,10 +67,10 @@ static void assert_setting(const struct control *c, const char *name, const char
     json_decref(d);
 }
 
-static void assert_refused(const struct control *c, const char *name, const char *words)
+static void assert_rejected(const struct control *c, const char *name, const char *words)
 {
     json_t *d = described(c);
-    const json_t *list = json_object_get(d, "refused");
+    const json_t *list = json_object_get(d, "rejected");
     const char *why = NULL;
 
     for (size_t i = 0; i < json_array_size(list); ++i) {
@@ -112,7 +112,7 @@ static void the_pool_gets_its_settings_at_once(void **state)
     pool_view_fini(&v);
 }
 
-static void a_bad_property_is_refused_alone_and_keeps_its_last_good_value(void **state)
+static void a_bad_property_is_rejected_alone_and_keeps_its_last_good_value(void **state)
 {
     struct control *c = *state;
 
@@ -121,9 +121,9 @@ static void a_bad_property_is_refused_alone_and_keeps_its_last_good_value(void *
     assert_setting(c, "variance", "3", "tree");
     assert_setting(c, "retries", "4", "tree");
     assert_setting(c, "connect_timeout", "3.5s", "default");
-    assert_refused(c, "variance", "");
-    assert_refused(c, "connect_timeout", "not a single value");
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_settings_refused), 2);
+    assert_rejected(c, "variance", "");
+    assert_rejected(c, "connect_timeout", "not a single value");
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_settings_rejected), 2);
 }
 
 static void settings_that_name_files_or_addresses_are_not_taken_from_the_tree(void **state)
@@ -131,14 +131,14 @@ static void settings_that_name_files_or_addresses_are_not_taken_from_the_tree(vo
     struct control *c = *state;
 
     tree_says(c, "{\"error_page\": \"/etc/passwd\", \"workers\": \"10.0.0.1:80\", \"via\": false}");
-    assert_refused(c, "error_page", "configuration file only");
-    assert_refused(c, "workers", "configuration file only");
-    assert_refused(c, "via", "configuration file only");
+    assert_rejected(c, "error_page", "configuration file only");
+    assert_rejected(c, "workers", "configuration file only");
+    assert_rejected(c, "via", "configuration file only");
     assert_int_equal(c->app->settings->s.error_page.n, 0);
     assert_true(c->app->settings->s.via);
 }
 
-static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
+static void a_broken_rule_across_fields_rejects_all_that_changed(void **state)
 {
     struct control *c = *state;
 
@@ -146,22 +146,22 @@ static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
     tree_says(c, "{\"retries\": 5, \"response_buffer\": \"1GiB\"}");
     assert_setting(c, "retries", "3", "tree");
     assert_setting(c, "response_buffer", "256KiB", "default");
-    assert_refused(c, "retries", "response_buffers_total");
-    assert_refused(c, "response_buffer", "response_buffers_total");
+    assert_rejected(c, "retries", "response_buffers_total");
+    assert_rejected(c, "response_buffer", "response_buffers_total");
 }
 
-static void a_refusal_is_counted_once_while_it_lasts(void **state)
+static void a_rejection_is_counted_once_while_it_lasts(void **state)
 {
     struct control *c = *state;
 
     tree_says(c, "{\"variance\": \"lots\"}");
     tree_says(c, "{\"variance\": \"lots\", \"retries\": 1}");
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_settings_refused), 1);
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_refused_settings), 1);
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_settings_rejected), 1);
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_rejected_settings), 1);
     tree_says(c, "{\"variance\": 5}");
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_refused_settings), 0);
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_rejected_settings), 0);
     json_t *d = described(c);
-    assert_int_equal(json_array_size(json_object_get(d, "refused")), 0);
+    assert_int_equal(json_array_size(json_object_get(d, "rejected")), 0);
     json_decref(d);
 }
 
@@ -210,10 +210,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_tree_goes_over_yaml_and_yaml_over_the_default),
         TEST(the_pool_gets_its_settings_at_once),
-        TEST(a_bad_property_is_refused_alone_and_keeps_its_last_good_value),
+        TEST(a_bad_property_is_rejected_alone_and_keeps_its_last_good_value),
         TEST(settings_that_name_files_or_addresses_are_not_taken_from_the_tree),
-        TEST(a_broken_rule_across_fields_refuses_all_that_changed),
-        TEST(a_refusal_is_counted_once_while_it_lasts),
+        TEST(a_broken_rule_across_fields_rejects_all_that_changed),
+        TEST(a_rejection_is_counted_once_while_it_lasts),
         TEST(a_node_that_broke_or_vanished_holds_for_a_while),
         TEST(yaml_read_again_changes_what_the_tree_does_not_state),
     };

@@ -264,16 +264,16 @@ static void metrics_have_a_series_for_each_limit_and_daemon(void **state)
     put_effective(c, limits, ARRAY_LEN(limits));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
     topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
-    atomic_store(&mine.counter->figures.refused_full, 7);
+    atomic_store(&mine.counter->figures.rejected_full, 7);
     status_metrics(&c->lb, &m);
     expect_line(&out, "resumelb_limit_held{application=\"default\",limit=\"pages\"} 1");
     expect_line(&out, "resumelb_limit_held{application=\"default\",limit=\"far\"} 0");
     expect_line(&out, "resumelb_limit_waited_seconds_total{application=\"default\","
                       "limit=\"pages\"} 2.5");
     expect_line(&out,
-                "resumelb_limit_refused_full_total{application=\"default\",limit=\"pages\"} 7");
+                "resumelb_limit_rejected_full_total{application=\"default\",limit=\"pages\"} 7");
     expect_line(&out, "resumelb_limit_maxqueue{application=\"default\",limit=\"pages\"} 1000");
-    expect_line(&out, "resumelb_pool_counter_server_resting{application=\"default\","
+    expect_line(&out, "resumelb_pool_counter_server_suspended{application=\"default\","
                       "server=\"unix:/run/\\\"x\"} 0");
     expect_line(&out, "resumelb_stored_total{application=\"default\"} 0");
     leave(&mine, &lock, US);
@@ -304,9 +304,9 @@ static void a_daemon_is_shown_as_all_loops_know_it(void **state)
     assert_true(slice_is(daemons[0].name, "127.0.0.1:7531"));
     assert_int_equal(daemons[0].now.connections, 2);
     assert_int_equal(daemons[0].now.idle, 1);
-    assert_true(daemons[0].now.resting);
+    assert_true(daemons[0].now.suspended);
     assert_int_equal(daemons[1].now.connections, 0);
-    assert_false(daemons[1].now.resting);
+    assert_false(daemons[1].now.suspended);
     pool_counter_daemon_count_idle(d, -1);
     pool_counter_daemon_release(d);
     pool_counter_daemon_release(d);

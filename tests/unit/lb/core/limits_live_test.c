@@ -164,7 +164,7 @@ static json_t *described(const struct fixture *f, const char *name)
     return found;
 }
 
-/* Whether the status has WORDS in member WHAT of NAME, or of what is refused of it. */
+/* Whether the status has WORDS in member WHAT of NAME, or of what is rejected of it. */
 static bool shows(const struct fixture *f, const char *name, const char *what, const char *words)
 {
     json_t *one = described(f, name);
@@ -294,19 +294,19 @@ static void invalid_values_are_rejected_with_their_reason(void **state)
     follow_tree(f);
     tree_says(f, "database", "{\"workers\": 6, \"timeout\": \"soon\", \"page\": \"/etc/passwd\"}");
     wait_workers(f, "database", 6);
-    assert_true(shows(f, "database", "refused", "configuration file only"));
-    assert_true(shows(f, "database", "refused", "timeout"));
+    assert_true(shows(f, "database", "rejected", "configuration file only"));
+    assert_true(shows(f, "database", "rejected", "timeout"));
     assert_null(limit(f, "database")->s.page);
     tree_says(f, "database", "{\"workers\": 500}");
-    wait_shown(f, "database", "refused", "is above maxqueue");
+    wait_shown(f, "database", "rejected", "is above maxqueue");
     assert_int_equal(workers(f, "database"), 6);
     tree_says(f, "database", "{\"workers\": 7, \"path\": \"regex:(\"}");
-    wait_shown(f, "database", "refused", "at its character 2");
+    wait_shown(f, "database", "rejected", "at its character 2");
     assert_int_equal(workers(f, "database"), 6);
-    assert_true(stats_sum(f->c->app->stats, APP_STAT_settings_refused) >= 4);
+    assert_true(stats_sum(f->c->app->stats, APP_STAT_settings_rejected) >= 4);
     tree_says(f, "database", "{\"workers\": 7}");
     wait_workers(f, "database", 7);
-    assert_int_equal(stats_sum(f->c->app->stats, APP_STAT_refused_settings), 0);
+    assert_int_equal(stats_sum(f->c->app->stats, APP_STAT_rejected_settings), 0);
 }
 
 static void names_that_are_none_are_passed_over(void **state)
@@ -382,16 +382,16 @@ static void responses_are_shared_only_where_the_file_reports_it(void **state)
     wait_workers(f, "database", 5);
     wait_workers(f, "own", 6);
     assert_false(f->c->app->settings->limits->any_stores);
-    assert_true(shows(f, "database", "refused", "shares responses between clients"));
+    assert_true(shows(f, "database", "rejected", "shares responses between clients"));
     json_t *d = described(f, "database");
-    assert_int_equal(json_array_size(json_object_get(d, "refused")), 4);
+    assert_int_equal(json_array_size(json_object_get(d, "rejected")), 4);
     json_decref(d);
     /* The file says two of them as well. */
     reread(f, yaml);
     loop_turn(f->c->lb.control, 0);
     assert_int_equal(limit(f, "database")->s.mode, LIMIT_ANY);
     assert_int_equal(limit(f, "database")->s.on_busy, LIMIT_BUSY_STALE);
-    assert_int_equal(limit(f, "database")->s.on_full, LIMIT_ANSWER_ERROR);
+    assert_int_equal(limit(f, "database")->s.on_full, LIMIT_RESPONSE_ERROR);
     assert_int_equal(limit(f, "own")->s.mode, LIMIT_EACH);
     tree_says(f, "database", "{\"workers\": 7, \"mode\": \"each\", \"on_busy\": \"wait\"}");
     wait_workers(f, "database", 7);
@@ -499,7 +499,7 @@ what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not(v
     assert_null(described(f, "a"));
 }
 
-static void a_tree_that_does_not_answer_is_remembered(void **state)
+static void a_tree_that_does_not_respond_is_remembered(void **state)
 {
     struct fixture *f = *state;
     struct diag d = {0};
@@ -519,7 +519,7 @@ static void a_tree_that_does_not_answer_is_remembered(void **state)
     limits_live_start(f->c->app->limits, f->tree, f->snapshot, 10);
     wait_workers(f, "a", 3);
     assert_true(shows(f, "a", "remembered", "true"));
-    assert_true(shows(f, "a", "refused", "configuration file only"));
+    assert_true(shows(f, "a", "rejected", "configuration file only"));
     assert_int_equal(f->c->app->settings->limits->n, 1);
     diag_fini(&d);
 }
@@ -541,7 +541,7 @@ int main(void)
         TEST(properties_of_a_rule_that_is_gone_do_not_make_a_rule_for_everything),
         TEST(a_rule_that_comes_back_while_it_is_held_counts_on),
         TEST(what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not),
-        TEST(a_tree_that_does_not_answer_is_remembered),
+        TEST(a_tree_that_does_not_respond_is_remembered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static inline struct limit limit_of(const struct setting *settings)
     return limit;
 }
 
-/* The limit is refused, for ROW, with WORDS in the reason. */
+/* The limit is rejected, for ROW, with WORDS in the reason. */
 static inline void assert_no_limit(const struct setting *settings, const char *row,
                                    const char *words)
 {

@@ -5,7 +5,7 @@
 
 #include "tests/unit/lb/limits/limit_fixture.h"
 
-static void limits_that_contradict_one_another_are_refused(void **state)
+static void limits_that_contradict_one_another_are_rejected(void **state)
 {
     (void)state;
     assert_no_limit(SETTINGS({"workers", "5"}, {"maxqueue", "4"}, ), "maxqueue",
@@ -109,7 +109,7 @@ static void a_rule_serves_many_threads_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_that_contradict_one_another_are_refused),
+        cmocka_unit_test(limits_that_contradict_one_another_are_rejected),
         cmocka_unit_test(names_are_good_for_nodes_labels_and_keys),
         cmocka_unit_test(a_set_knows_whether_responses_are_to_be_stored_and_drops_its_counters),
         cmocka_unit_test(a_rule_serves_many_threads_at_once),

@@ -157,7 +157,7 @@ static void a_path_too_long_to_search_is_counted_and_one_just_short_enough_is_se
     free(encoded_longer);
 }
 
-static void patterns_that_cannot_mean_anything_are_refused(void **state)
+static void patterns_that_cannot_mean_anything_are_rejected(void **state)
 {
     (void)state;
     assert_no_limit(SETTINGS({"class", "regex:("}, ), "class", "at its character 2");
@@ -456,7 +456,7 @@ int main(void)
         cmocka_unit_test(a_path_that_a_search_gives_up_on_is_counted),
         cmocka_unit_test(
             a_path_too_long_to_search_is_counted_and_one_just_short_enough_is_searched),
-        cmocka_unit_test(patterns_that_cannot_mean_anything_are_refused),
+        cmocka_unit_test(patterns_that_cannot_mean_anything_are_rejected),
         cmocka_unit_test(patterns_have_a_length_at_most),
         cmocka_unit_test(the_key_is_the_class_when_nothing_else_is_reported),
         cmocka_unit_test(templates_have_texts_values_and_braces),

@@ -133,7 +133,7 @@ static bool model_put(struct model *m, struct entry e)
     if (e.cost > m->limits.max_bytes || e.bytes > m->limits.max_response_bytes ||
         m->limits.max_responses == 0 || e.made_us <= m->invalidated_us[e.target] ||
         (same != SIZE_MAX && m->entries[same].made_us > e.made_us)) {
-        ++m->stats.refused;
+        ++m->stats.rejected;
         return false;
     }
     if (same != SIZE_MAX) {
@@ -352,20 +352,20 @@ static void store_does_what_a_naive_one_does_in_any_order_of_calls(void **state)
         sum.evictions += m.stats.evictions;
         sum.expired += m.stats.expired;
         sum.invalidated += m.stats.invalidated;
-        sum.refused += m.stats.refused;
+        sum.rejected += m.stats.rejected;
         sum.hits_stale += m.stats.hits_stale;
         sum.hits_coalesced += m.stats.hits_coalesced;
     }
     print_message(
-        "%llu evicted, %llu expired, %llu invalidated, %llu refused, %llu and %llu hits\n",
+        "%llu evicted, %llu expired, %llu invalidated, %llu rejected, %llu and %llu hits\n",
         (unsigned long long)sum.evictions, (unsigned long long)sum.expired,
-        (unsigned long long)sum.invalidated, (unsigned long long)sum.refused,
+        (unsigned long long)sum.invalidated, (unsigned long long)sum.rejected,
         (unsigned long long)sum.hits_stale, (unsigned long long)sum.hits_coalesced);
     /* All of it has happened. */
     assert_true(sum.evictions > 100);
     assert_true(sum.expired > 100);
     assert_true(sum.invalidated > 100);
-    assert_true(sum.refused > 100);
+    assert_true(sum.rejected > 100);
     assert_true(sum.hits_stale > 100);
     assert_true(sum.hits_coalesced > 100);
 }

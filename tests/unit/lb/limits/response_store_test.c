@@ -140,7 +140,7 @@ static void waiter_does_not_take_what_must_be_validated_by_then(void **state)
     assert_string_equal(shared(f, "/", NOW_US, NOW_US + 2 * SECOND_US), "");
 }
 
-static void stale_answer_is_the_newest_and_at_most_as_old_as_asked(void **state)
+static void stale_response_is_the_newest_and_at_most_as_old_as_asked(void **state)
 {
     struct fixture *f = *state;
 
@@ -152,7 +152,7 @@ static void stale_answer_is_the_newest_and_at_most_as_old_as_asked(void **state)
     assert_int_equal(stats(f).hits_stale, 1);
 }
 
-static void age_before_it_came_here_counts_for_a_stale_answer(void **state)
+static void age_before_it_came_here_counts_for_a_stale_response(void **state)
 {
     struct fixture *f = *state;
 
@@ -215,7 +215,7 @@ static void url_over_its_limit_is_neither_kept_nor_found(void **state)
     memset(target, '/', RESPONSE_STORE_KEY_MAX);
     put(f, target, "x", NOW_US);
     assert_int_equal(stats(f).responses, 0);
-    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).rejected, 1);
     assert_string_equal(stale(f, target, NOW_US), "");
     target[RESPONSE_STORE_KEY_MAX - prefix] = '\0';
     put(f, target, "x", NOW_US);
@@ -285,7 +285,7 @@ static void older_response_does_not_replace_a_newer_one(void **state)
     put(f, "/", "new", NOW_US + 5);
     put(f, "/", "old", NOW_US);
     assert_string_equal(stale(f, "/", NOW_US + 6), "new");
-    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).rejected, 1);
     assert_int_equal(stats(f).stored, 1);
 }
 
@@ -372,7 +372,7 @@ static void maker_heeds_the_limit_of_one_response(void **state)
     response_store_set_limits(f->store, &f->limits, NOW_US);
     struct response_store_url url = url_of("/");
     response_store_put(f->store, &url, &c, NOW_US);
-    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).rejected, 1);
 }
 
 static void old_responses_give_way_when_memory_is_used_up(void **state)
@@ -479,8 +479,8 @@ int main(void)
         TEST(whether_responses_of_any_variant_were_put_is_known),
         TEST(waiter_takes_what_was_in_progress_when_it_began_to_wait),
         TEST(waiter_does_not_take_what_must_be_validated_by_then),
-        TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),
-        TEST(age_before_it_came_here_counts_for_a_stale_answer),
+        TEST(stale_response_is_the_newest_and_at_most_as_old_as_asked),
+        TEST(age_before_it_came_here_counts_for_a_stale_response),
         TEST(response_that_may_not_be_served_stale_is_not),
         TEST(wish_of_the_request_is_heeded),
         TEST(host_and_scheme_are_without_case_and_the_target_is_not),

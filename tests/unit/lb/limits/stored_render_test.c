@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The head of an answer by itself, and the whole answer as a client gets it.
+ * The head of a response by itself, and the whole response as a client gets it.
  */
 #include "lb/limits/response_store.h"
 
@@ -8,14 +8,14 @@
 #include "tests/unit/http/http_server_fixture.h"
 #include "tests/unit/lb/limits/response_store_fixture.h"
 
-struct answer_fixture {
+struct response_fixture {
     struct stored_memory memory;
-    struct stored_rendering answer;
+    struct stored_rendering response;
 };
 
 static int setup(void **state)
 {
-    struct answer_fixture *f = calloc(1, sizeof(*f));
+    struct response_fixture *f = calloc(1, sizeof(*f));
 
     stored_memory_init(&f->memory, MEMORY_BYTES);
     *state = f;
@@ -24,7 +24,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct answer_fixture *f = *state;
+    struct response_fixture *f = *state;
 
     assert_int_equal(stored_memory_used(&f->memory), 0);
     free(f);
@@ -39,56 +39,59 @@ static struct stored_response *make_in(struct stored_memory *memory, const char 
     return make_by(m, &(struct made){.fields = fields, .body = body});
 }
 
-static struct stored_response *make(struct answer_fixture *f, const char *fields, const char *body)
+static struct stored_response *make(struct response_fixture *f, const char *fields,
+                                    const char *body)
 {
     return make_in(&f->memory, fields, slice_of(body));
 }
 
 /* ---- the head ---- */
 
-static struct slice answer_field(const struct stored_rendering *a, const char *name)
+static struct slice response_field(const struct stored_rendering *a, const char *name)
 {
     return field((struct cache_fields){a->head.headers, a->head.nheaders}, name);
 }
 
 /* RFC 9111 5.1, 4.2.3 */
-static void answer_has_the_age_of_the_stored_response(void **state)
+static void response_has_the_age_of_the_stored_response(void **state)
 {
-    struct answer_fixture *f = *state;
+    struct response_fixture *f = *state;
     struct stored_response *c = make(f, "Age: 30, 2\r\n", "x");
 
-    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US + SECOND_US - 1, &f->answer);
-    assert_slice(answer_field(&f->answer, "age"), "30");
-    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "age"), "42");
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US + SECOND_US - 1,
+                  &f->response);
+    assert_slice(response_field(&f->response, "age"), "30");
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US,
+                  &f->response);
+    assert_slice(response_field(&f->response, "age"), "42");
     /* Used by a loop that read its clock before the stored response was made. */
-    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->answer);
-    assert_slice(answer_field(&f->answer, "age"), "30");
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->response);
+    assert_slice(response_field(&f->response, "age"), "30");
     stored_put(c);
 }
 
 /* RFC 9211 2 */
-static void cache_status_states_what_the_answer_is(void **state)
+static void cache_status_states_what_the_response_is(void **state)
 {
-    struct answer_fixture *f = *state;
+    struct response_fixture *f = *state;
     struct stored_response *c = make(f, "Cache-Control: max-age=60\r\n", "x");
 
-    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"), "resumelb; fwd=miss; collapsed");
-    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"),
+    stored_render(c, STORED_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->response);
+    assert_slice(response_field(&f->response, "cache-status"), "resumelb; fwd=miss; collapsed");
+    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->response);
+    assert_slice(response_field(&f->response, "cache-status"),
                  "resumelb; hit; ttl=-40; detail=queue-full");
-    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 20 * SECOND_US, &f->answer);
-    assert_slice(answer_field(&f->answer, "cache-status"),
+    stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 20 * SECOND_US, &f->response);
+    assert_slice(response_field(&f->response, "cache-status"),
                  "resumelb; hit; ttl=40; detail=queue-full");
     stored_put(c);
 }
 
 static void cache_status_is_placed_after_those_of_others(void **state)
 {
-    struct answer_fixture *f = *state;
+    struct response_fixture *f = *state;
     struct stored_response *c = make(f, "Cache-Status: Origin; hit\r\nX: 1\r\n", "x");
-    struct stored_rendering *a = &f->answer;
+    struct stored_rendering *a = &f->response;
 
     stored_render(c, STORED_STALE, SLICE_LIT("timeout"), NOW_US, a);
     assert_slice(a->head.headers[0].value, "Origin; hit");
@@ -97,23 +100,23 @@ static void cache_status_is_placed_after_those_of_others(void **state)
 }
 
 /* RFC 9110 8.6 */
-static void answer_announces_the_length_of_its_body_and_none_for_no_content(void **state)
+static void response_announces_the_length_of_its_body_and_none_for_no_content(void **state)
 {
-    struct answer_fixture *f = *state;
+    struct response_fixture *f = *state;
     struct stored_response *c = make(f, "", "four");
 
-    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
-    assert_int_equal(f->answer.head.status, 200);
-    assert_slice(f->answer.head.reason, "OK");
-    assert_int_equal(f->answer.head.content_length, 4);
-    assert_null(answer_field(&f->answer, "content-length").p);
-    assert_slice(f->answer.body, "four");
+    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->response);
+    assert_int_equal(f->response.head.status, 200);
+    assert_slice(f->response.head.reason, "OK");
+    assert_int_equal(f->response.head.content_length, 4);
+    assert_null(response_field(&f->response, "content-length").p);
+    assert_slice(f->response.body, "four");
     stored_put(c);
     struct stored_maker *m = stored_maker_create(&f->memory, STORED_BYTES);
     assert_true(tell_head(m, "HTTP/1.1 204 No Content\r\n\r\n", "", NOW_US, NOW_US));
     c = stored_maker_end(&m);
-    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
-    assert_true(f->answer.head.content_length == UINT64_MAX);
+    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->response);
+    assert_true(f->response.head.content_length == UINT64_MAX);
     stored_put(c);
 }
 
@@ -124,12 +127,12 @@ static void send_stored(struct call *call, struct stored_response *c)
     struct stored_rendering a;
 
     stored_render(c, STORED_STALE, SLICE_LIT("queue-full"), NOW_US + 7 * SECOND_US, &a);
-    headers_take_response(&(struct headers_response){.req = call->reply.req,
+    headers_take_response(&(struct headers_response){.req = call->response.req,
                                                      .via = true,
                                                      .request_id = SLICE_LIT("id-2")},
                           &a.head);
-    http_reply_start(&call->reply, a.head.content_length);
-    http_reply_send(&call->reply, stored_take_body(c), true);
+    http_response_start(&call->response, a.head.content_length);
+    http_response_send(&call->response, stored_take_body(c), true);
 }
 
 static void client_gets_a_stored_response_whole_and_none_of_the_first_ones_request(void **state)
@@ -168,7 +171,7 @@ static void client_that_leaves_gives_the_stored_response_back(void **state)
     struct fixture *f = *state;
     struct stored_memory memory;
     static const char body[STORED_BYTES / 2];
-    enum { REQUESTS = 32 }; /* answers of more than the sockets hold */
+    enum { REQUESTS = 32 }; /* responses of more than the sockets hold */
 
     stored_memory_init(&memory, MEMORY_BYTES);
     struct stored_response *c = make_in(&memory, "", (struct slice){body, sizeof(body)});
@@ -187,15 +190,15 @@ static void client_that_leaves_gives_the_stored_response_back(void **state)
     assert_int_equal(stored_memory_used(&memory), 0);
 }
 
-#define ANSWER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define RESPONSE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ANSWER_TEST(answer_has_the_age_of_the_stored_response),
-        ANSWER_TEST(cache_status_states_what_the_answer_is),
-        ANSWER_TEST(cache_status_is_placed_after_those_of_others),
-        ANSWER_TEST(answer_announces_the_length_of_its_body_and_none_for_no_content),
+        RESPONSE_TEST(response_has_the_age_of_the_stored_response),
+        RESPONSE_TEST(cache_status_states_what_the_response_is),
+        RESPONSE_TEST(cache_status_is_placed_after_those_of_others),
+        RESPONSE_TEST(response_announces_the_length_of_its_body_and_none_for_no_content),
         TEST(client_gets_a_stored_response_whole_and_none_of_the_first_ones_request),
         TEST(client_that_leaves_gives_the_stored_response_back),
     };

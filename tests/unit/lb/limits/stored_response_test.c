@@ -5,7 +5,7 @@
 struct fixture {
     struct stored_memory memory;
     struct stored_maker *maker;
-    struct stored_rendering answer;
+    struct stored_rendering response;
 };
 
 static struct cache_fields stored_fields(const struct stored_response *c)
@@ -241,7 +241,7 @@ static void no_response_is_stored_where_all_memory_is_used_up(void **state)
     stored_put(second);
 }
 
-static void response_with_more_fields_than_an_answer_has_room_for_is_not_stored(void **state)
+static void response_with_more_fields_than_a_response_has_room_for_is_not_stored(void **state)
 {
     struct fixture *f = *state;
     struct text fields = {0};
@@ -250,8 +250,8 @@ static void response_with_more_fields_than_an_answer_has_room_for_is_not_stored(
         text_addf(&fields, "X: %d\r\n", i);
     struct stored_response *c = make(f, text_cstr(&fields), "x");
     assert_int_equal(stored_fields(c).n, STORED_FIELDS_MAX);
-    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
-    assert_int_equal(f->answer.head.nheaders, RESPONSE_HEADERS_MAX);
+    stored_render(c, STORED_STALE, SLICE_LIT("full"), NOW_US, &f->response);
+    assert_int_equal(f->response.head.nheaders, RESPONSE_HEADERS_MAX);
     stored_put(c);
     text_addf(&fields, "X: more\r\n");
     assert_null(make(f, text_cstr(&fields), "x"));
@@ -288,7 +288,7 @@ int main(void)
         TEST(response_over_its_limit_is_given_up_with_all_its_memory),
         TEST(response_that_fits_its_limit_to_the_byte_is_stored),
         TEST(no_response_is_stored_where_all_memory_is_used_up),
-        TEST(response_with_more_fields_than_an_answer_has_room_for_is_not_stored),
+        TEST(response_with_more_fields_than_a_response_has_room_for_is_not_stored),
         TEST(body_that_is_being_sent_outlives_the_last_other_reference),
     };
 

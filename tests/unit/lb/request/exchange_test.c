@@ -33,7 +33,7 @@ static void a_connection_is_released_before_any_other_step(void **state)
     }
 }
 
-static void delivering_an_answer_is_never_followed_by_another_try(void **state)
+static void delivering_a_response_is_never_followed_by_another_try(void **state)
 {
     (void)state;
     for (int s = 0; s < STEPS; ++s)
@@ -66,7 +66,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_starts_with_its_class_and_ends_with_its_account),
         cmocka_unit_test(a_connection_is_released_before_any_other_step),
-        cmocka_unit_test(delivering_an_answer_is_never_followed_by_another_try),
+        cmocka_unit_test(delivering_a_response_is_never_followed_by_another_try),
         cmocka_unit_test(every_step_can_be_reached_and_left),
     };
 

@@ -247,7 +247,7 @@ static void only_a_get_over_http_1_1_becomes_a_websocket(void **state)
     assert_non_null(strstr(head(f), "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"));
 }
 
-static void fields_that_could_become_other_fields_are_refused(void **state)
+static void fields_that_could_become_other_fields_are_rejected(void **state)
 {
     static const char *const bad[][2] = {{"x", "a\r\nHost: evil"},
                                          {"x", "a\nb"},
@@ -268,7 +268,7 @@ static void fields_that_could_become_other_fields_are_refused(void **state)
     }
 }
 
-static void connect_and_endless_methods_are_refused(void **state)
+static void connect_and_endless_methods_are_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -520,8 +520,8 @@ int main(void)
         TEST(claims_are_dropped_in_any_spelling),
         TEST(via_and_request_id_are_ours),
         TEST(only_a_get_over_http_1_1_becomes_a_websocket),
-        TEST(fields_that_could_become_other_fields_are_refused),
-        TEST(connect_and_endless_methods_are_refused),
+        TEST(fields_that_could_become_other_fields_are_rejected),
+        TEST(connect_and_endless_methods_are_rejected),
         TEST(a_request_id_is_kept_only_when_it_is_plain),
         TEST(a_response_passes_without_what_concerned_our_connection),
         TEST(protocols_that_a_426_requires_are_named_to_http1_alone),

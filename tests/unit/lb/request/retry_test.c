@@ -19,7 +19,7 @@ static void a_request_reaches_one_worker_and_its_response_the_client(void **stat
                    "GET /a HTTP/1.1\r\nHost: h\r\nResumelb-Class: h\r\n"
                    "Resumelb-Classifier: ");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered status=200 tries=1 worker=w0 sent_bytes=2 total_us=0");
+    rig_row(r, "outcome=responded status=200 tries=1 worker=w0 sent_bytes=2 total_us=0");
     assert_int_equal(rig_open(r, 0), 1);
     assert_int_equal(rig_accepted(r, 1), 0);
     rig_end(r);
@@ -33,7 +33,7 @@ static void an_agent_serves_as_a_listed_worker_does(void **state)
     rig_plan(r, RIG_OK);
     rig_get(r, "/a");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=1 worker=w0");
+    rig_row(r, "outcome=responded tries=1 worker=w0");
     rig_end(r);
 }
 
@@ -47,7 +47,7 @@ static void tls_on_both_sides_changes_nothing(void **state)
     rig_worker_got(r, 0, "w0", "GET /a HTTP/1.1\r\nHost: h\r\n");
     rig_worker_got(r, 1, "w1", "GET /a HTTP/1.1\r\nHost: h\r\n");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=2 worker=w1");
+    rig_row(r, "outcome=responded tries=2 worker=w1");
     rig_end(r);
 }
 
@@ -61,7 +61,7 @@ static void a_refused_connection_sends_a_get_to_another_worker(void **state)
     rig_get(r, "/");
     rig_worker_got(r, 0, "w1", "GET / ");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=2 worker=w1 reason=retry");
+    rig_row(r, "outcome=responded tries=2 worker=w1 reason=retry");
     assert_int_equal(rig_stat(r, APP_STAT_retries), 0);
     assert_int_equal(rig_stat(r, APP_STAT_connect_failures), 1);
     rig_end(r);
@@ -77,7 +77,7 @@ static void a_refused_connection_sends_a_post_to_another_worker(void **state)
     rig_post(r, "/", "body");
     rig_worker_got(r, 0, "w1", "POST / ");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=2 received_bytes=4");
+    rig_row(r, "outcome=responded tries=2 received_bytes=4");
     rig_end(r);
 }
 
@@ -108,9 +108,9 @@ static void a_get_on_a_closed_idle_connection_is_sent_again_to_the_same_worker(v
     assert_int_equal(rig_call(r, 2)->connection, 0);
     assert_int_equal(rig_call(r, 3)->connection, 1);
     rig_client_got(r, RIG_GOT_OK RIG_GOT_OK RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=1 worker=w0");
-    rig_row(r, "outcome=answered tries=1 worker=w1");
-    rig_row(r, "outcome=answered tries=1 worker=w0");
+    rig_row(r, "outcome=responded tries=1 worker=w0");
+    rig_row(r, "outcome=responded tries=1 worker=w1");
+    rig_row(r, "outcome=responded tries=1 worker=w0");
     assert_int_equal(rig_stat(r, APP_STAT_retries_fresh), 1);
     assert_int_equal(rig_stat(r, APP_STAT_retries), 0);
     rig_end(r);
@@ -126,7 +126,7 @@ static void a_get_that_fails_before_a_byte_goes_to_another_worker(void **state)
     rig_worker_got(r, 0, "w0", "GET / ");
     rig_worker_got(r, 1, "w1", "GET / ");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=2 worker=w1");
+    rig_row(r, "outcome=responded tries=2 worker=w1");
     assert_int_equal(rig_stat(r, APP_STAT_retries), 1);
     rig_end(r);
 }
@@ -183,7 +183,7 @@ static void a_post_that_no_process_got_goes_to_another_worker(void **state)
     rig_worker_got(r, 0, "w0", "POST / ");
     rig_worker_got(r, 1, "w1", "POST / ");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=2 worker=w1");
+    rig_row(r, "outcome=responded tries=2 worker=w1");
     assert_int_equal(rig_stat(r, APP_STAT_retries), 0);
     rig_end(r);
 }
@@ -196,7 +196,7 @@ static void a_get_whose_process_died_behind_its_agent_goes_to_another_worker(voi
     rig_plan(r, FAILED_PROCESS, RIG_OK);
     rig_get(r, "/");
     rig_client_got(r, RIG_GOT_OK);
-    rig_row(r, "outcome=answered tries=2 worker=w1");
+    rig_row(r, "outcome=responded tries=2 worker=w1");
     assert_int_equal(rig_stat(r, APP_STAT_retries), 1);
     rig_end(r);
 }

@@ -1,4 +1,4 @@
-foreach(noun answer exchange front headers)
+foreach(noun response exchange front headers)
   rlb_unit_test(lb/request/${noun} LINK rlb::lb)
 endforeach()
 foreach(noun retry)

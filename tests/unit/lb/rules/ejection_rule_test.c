@@ -35,7 +35,7 @@ static void other_failures_have_to_come_in_a_row(void **state)
     assert_int_equal(failure_record_add(&s, &rule, FAULT_RESET), 4000);
 }
 
-static void the_time_doubles_up_to_its_most_and_an_answer_ends_that(void **state)
+static void the_time_doubles_up_to_its_most_and_a_response_ends_that(void **state)
 {
     (void)state;
     static const uint64_t expected[] = {2000, 4000, 8000, 10000, 10000};
@@ -192,7 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_connection_is_enough),
         cmocka_unit_test(other_failures_have_to_come_in_a_row),
-        cmocka_unit_test(the_time_doubles_up_to_its_most_and_an_answer_ends_that),
+        cmocka_unit_test(the_time_doubles_up_to_its_most_and_a_response_ends_that),
         cmocka_unit_test(an_ejected_worker_is_probed_soon_and_later_each_time_it_fails_again),
         cmocka_unit_test(probes_by_requests_are_rarer_and_do_not_become_later),
         cmocka_unit_test(a_worker_is_probed_by_what_it_failed_at),

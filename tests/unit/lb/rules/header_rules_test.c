@@ -21,7 +21,7 @@ static bool takes(enum header_side side, enum header_op op, const char *name, co
     return good;
 }
 
-static void names_that_others_rely_on_are_refused(void **state)
+static void names_that_others_rely_on_are_rejected(void **state)
 {
     static const char *const bad[] = {"Host",
                                       "Connection",
@@ -174,7 +174,7 @@ static void a_value_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_that_others_rely_on_are_refused),
+        cmocka_unit_test(names_that_others_rely_on_are_rejected),
         cmocka_unit_test(names_are_tokens_and_bounded),
         cmocka_unit_test(templates_are_strict),
         cmocka_unit_test(a_name_is_set_once_and_not_what_is_removed),

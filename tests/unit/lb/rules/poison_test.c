@@ -98,7 +98,7 @@ static void a_path_with_more_responses_than_deaths_is_not_blocked(void **state)
 
     assert_int_equal(kill_workers(p, &home, 1, 0), POISON_NOTHING);
     for (int i = 0; i < 10; ++i)
-        poison_answered(p, &rule, &home, 10);
+        poison_responded(p, &rule, &home, 10);
     for (int i = 1; i < 9; ++i)
         assert_int_equal(poison_death(p, &rule, &home, &workers[i], 20), POISON_NOTHING);
     assert_int_equal(poison_death(p, &rule, &home, &workers[9], 20), POISON_HELD);
@@ -196,7 +196,7 @@ static void *many_calls(void *arg)
         uint64_t now_ms = (uint64_t)i * 7;
 
         poison_death(p, &rule, &k, &workers[i % 64], now_ms);
-        poison_answered(p, &rule, &k, now_ms);
+        poison_responded(p, &rule, &k, now_ms);
         poison_holds(p, &k, now_ms);
     }
     return NULL;

@@ -23,7 +23,7 @@ static bool allowed(const struct provider_limits *l, const char *text)
 {
     struct addr a = parsed(text);
 
-    return provider_limits_refusal(l, &a) == NULL;
+    return provider_limits_rejection(l, &a) == NULL;
 }
 
 static void a_remote_tree_reaches_no_service_of_this_machine_alone(void **state)

@@ -23,7 +23,7 @@ struct lodgers {
     size_t ntickets;
     uint64_t now_us;
     struct homes_choice choice; /* the last */
-    bool refused[HOMES_WORKERS];
+    bool rejected[HOMES_WORKERS];
     /* What is published of "warm.example". */
     int published[HOMES_WARM_MAX];
     size_t npublished;
@@ -80,16 +80,16 @@ static inline void lodgers_end(struct lodgers *f)
     homes_destroy(f->homes);
 }
 
-static inline bool lodgers_refuses(void *context, void *worker)
+static inline bool lodgers_rejects(void *context, void *worker)
 {
-    return ((const struct lodgers *)context)->refused[(uintptr_t)worker - 1];
+    return ((const struct lodgers *)context)->rejected[(uintptr_t)worker - 1];
 }
 
 /* -> the number of the worker that gets a request of CLS, or -1; the request is ntickets - 1. */
 static inline int ask(struct lodgers *f, const char *cls)
 {
     struct homes_request r = {
-        .cls = slice_of(cls), .now_us = f->now_us, .refuses = lodgers_refuses, .context = f};
+        .cls = slice_of(cls), .now_us = f->now_us, .rejects = lodgers_rejects, .context = f};
     struct homes_plan plan;
 
     homes_plan(f->homes, &r, &plan);
@@ -101,20 +101,20 @@ static inline int ask(struct lodgers *f, const char *cls)
     return (int)(uintptr_t)homes_worker_context(plan.worker) - 1;
 }
 
-static inline void answer_how(struct lodgers *f, size_t ticket, bool failed)
+static inline void response_how(struct lodgers *f, size_t ticket, bool failed)
 {
     struct homes_end e = {.now_us = f->now_us, .failed = failed};
 
     homes_end(f->homes, &f->tickets[ticket], &e);
 }
 
-/* One request of CLS, answered after TOOK_US. -> its worker */
+/* One request of CLS, responded after TOOK_US. -> its worker */
 static inline int serve(struct lodgers *f, const char *cls, uint64_t took_us)
 {
     int w = ask(f, cls);
 
     f->now_us += took_us;
-    answer_how(f, f->ntickets - 1, false);
+    response_how(f, f->ntickets - 1, false);
     --f->ntickets;
     return w;
 }

@@ -14,7 +14,7 @@
 /* Returns the number of homes that W hands over, to TO or to any worker with room (-1). */
 static size_t hand_over(struct lodgers *f, int w, int to)
 {
-    struct homes_request r = {.now_us = f->now_us, .refuses = lodgers_refuses, .context = f};
+    struct homes_request r = {.now_us = f->now_us, .rejects = lodgers_rejects, .context = f};
 
     if (to < 0)
         homes_set_eligible(f->homes, f->workers[w], false, f->now_us);
@@ -46,7 +46,7 @@ static void settle(struct lodgers *f)
 static void allow_only(struct lodgers *f, int w)
 {
     for (int i = 0; i < HOMES_WORKERS; ++i)
-        f->refused[i] = w >= 0 && i != w;
+        f->rejected[i] = w >= 0 && i != w;
 }
 
 static void a_worker_that_leaves_hands_its_classes_to_the_others_before(void **state)
@@ -94,8 +94,8 @@ static void requests_in_flight_at_a_worker_that_leaves_end_there(void **state)
     assert_int_not_equal(only_home(&f, "c1"), home);
     assert_int_equal(view_of(&f, home).in_flight, 2);
     f.now_us += 10 * MS;
-    answer_how(&f, 0, false);
-    answer_how(&f, 1, false);
+    response_how(&f, 0, false);
+    response_how(&f, 1, false);
     assert_int_equal(view_of(&f, home).in_flight, 0);
     homes_leave(f.homes, f.workers[home]);
     f.workers[home] = NULL;

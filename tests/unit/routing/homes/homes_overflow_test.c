@@ -15,7 +15,7 @@
 static void take_only(struct lodgers *f, int worker)
 {
     for (int w = 0; w < 8; ++w)
-        f->refused[w] = w != worker;
+        f->rejected[w] = w != worker;
 }
 
 /* "loud" and "quiet" have their home at the same worker of 8, as no class may have two homes; the
@@ -35,13 +35,13 @@ static int queue_up(struct lodgers *f)
         snprintf(cls, sizeof(cls), "second%d", w);
         serve(f, cls, 10 * MS);
     }
-    memset(f->refused, 0, sizeof(f->refused));
+    memset(f->rejected, 0, sizeof(f->rejected));
     int home = serve(f, "quiet", 10 * MS);
     take_only(f, home);
     do
         assert_int_equal(ask(f, "loud"), home);
     while (f->choice.home_us < 70 * MS);
-    memset(f->refused, 0, sizeof(f->refused));
+    memset(f->rejected, 0, sizeof(f->rejected));
     return home;
 }
 

@@ -82,7 +82,7 @@ static void run(struct load *l, uint64_t for_us)
         if (l->flights[next].end_us > until_us)
             break;
         l->f.now_us = l->flights[next].end_us;
-        answer_how(&l->f, (size_t)next, false);
+        response_how(&l->f, (size_t)next, false);
         l->flights[next].busy = false;
     }
     l->f.now_us = until_us;
@@ -116,7 +116,7 @@ static void assert_gets_its_share(struct load *l)
     /* Each class is loaded there once at the most. */
     assert_true(l->cold <= (size_t)l->classes);
     for (size_t i = 0; i < CLIENTS; ++i)
-        answer_how(&l->f, i, false);
+        response_how(&l->f, i, false);
     l->f.ntickets = 0;
     lodgers_end(&l->f);
 }
@@ -150,7 +150,7 @@ static void a_new_worker_gets_its_share_within_two_seconds(void **state)
     }
 }
 
-/* Its requests are answered when it continues; it stays eligible. */
+/* Its requests get a response when it continues; it stays eligible. */
 static void a_worker_that_hung_gets_its_share_within_two_seconds(void **state)
 {
     static const int classes[] = {3, 4, 6, 8, 16};
@@ -184,12 +184,12 @@ static void the_time_until_a_worker_has_failed_is_not_its_work(void **state)
     int w = ask(&f, "a");
     double before = view_of(&f, w).work;
     f.now_us += 60 * MS;
-    answer_how(&f, --f.ntickets, true);
+    response_how(&f, --f.ntickets, true);
     double soon = view_of(&f, w).work;
     assert_true(soon <= before * 1.2);
     w = ask(&f, "a");
     f.now_us += 10 * SECOND;
-    answer_how(&f, --f.ntickets, true);
+    response_how(&f, --f.ntickets, true);
     /* As if it had been served in the usual time. */
     assert_true(view_of(&f, w).work <= before * 1.5);
     lodgers_end(&f);

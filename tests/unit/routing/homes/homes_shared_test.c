@@ -88,7 +88,7 @@ static int served(struct street *s, int b, const char *cls, uint64_t took_us)
     int w = send(s, b, cls);
 
     pass(s, took_us);
-    answer_how(f, f->ntickets - 1, false);
+    response_how(f, f->ntickets - 1, false);
     --f->ntickets;
     home_records_served(s->records[w], slice_of(cls), took_us, now(s));
     return w;
@@ -154,13 +154,13 @@ static void owned_class(struct street *s, int b, char out[16])
     fail();
 }
 
-/* All requests in flight of B are answered. */
-static void answer_all(struct street *s, int b)
+/* All requests in flight of B get a response. */
+static void response_all(struct street *s, int b)
 {
     struct lodgers *f = &s->f[b];
 
     while (f->ntickets != 0)
-        answer_how(f, --f->ntickets, false);
+        response_how(f, --f->ntickets, false);
 }
 
 /* Work of other classes, so that one more class has but a small share of all. */
@@ -252,8 +252,8 @@ static void the_first_home_that_its_worker_learnt_first_stays(void **state)
     publish(s);
     assert_int_equal(home_at(s, 0, "a"), older);
     assert_int_equal(home_at(s, 1, "a"), older);
-    answer_all(s, 0);
-    answer_all(s, 1);
+    response_all(s, 0);
+    response_all(s, 1);
     street_destroy(s);
 }
 
@@ -276,7 +276,7 @@ static void the_owners_home_stays_if_each_takes_its_own_for_the_older(void **sta
     assert_int_equal(home_at(s, 0, cls), own);
     assert_int_equal(home_at(s, 1, cls), others);
     for (int b = 0; b < BALANCERS; ++b)
-        answer_all(s, b);
+        response_all(s, b);
     /* It might still be about to follow. */
     pass(s, SECOND);
     for (int b = 0; b < BALANCERS; ++b)
@@ -352,11 +352,11 @@ static void only_the_owner_replicates_a_class(void **state)
     for (int i = 0; i < 60; ++i)
         assert_int_equal(send(s, 1, cls), home);
     assert_int_equal(homes_count(&s->f[1], cls), 1);
-    answer_all(s, 1);
+    response_all(s, 1);
     for (int i = 0; i < 60; ++i)
         send(s, 0, cls);
     assert_true(homes_count(&s->f[0], cls) > 1);
-    answer_all(s, 0);
+    response_all(s, 0);
     street_destroy(s);
 }
 
@@ -381,7 +381,7 @@ static void a_move_is_not_undone_by_what_was_published_before_it_was_known(void 
     assert_int_equal(home_at(s, 1, cls), first);
     publish(s);
     assert_int_equal(home_at(s, 1, cls), moved);
-    answer_all(s, 0);
+    response_all(s, 0);
     street_destroy(s);
 }
 
@@ -419,7 +419,7 @@ static void a_further_home_is_one_for_both_until_none_uses_it(void **state)
     size_t n = homes_count(&s->f[0], cls);
     assert_true(n > 1);
     assert_int_equal(homes_count(&s->f[1], cls), n);
-    answer_all(s, 0);
+    response_all(s, 0);
     for (int i = 0; i < 30; ++i) {
         pass(s, SECOND / 2);
         served(s, i % 2, cls, 1);

@@ -56,7 +56,7 @@ static void further_homes_that_are_not_used_are_given_up(void **state)
         ask(&f, "hot");
     assert_true(homes_count(&f, "hot") > 1);
     for (size_t i = 0; i < f.ntickets; ++i)
-        answer_how(&f, i, false);
+        response_how(&f, i, false);
     f.ntickets = 0;
     for (int i = 0; i < 12; ++i) {
         f.now_us += SECOND;
@@ -75,12 +75,12 @@ static void a_class_moves_away_from_a_home_that_others_have_flooded(void **state
     (void)state;
     lodgers_start(&f, 8, 1);
     int home = serve(&f, "quiet", 10 * MS);
-    /* All the others are refused, so the flood is there. */
+    /* All the others are rejected, so the flood is there. */
     for (int w = 0; w < 8; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     for (int i = 0; i < 200; ++i)
         assert_int_equal(ask(&f, "loud"), home);
-    memset(f.refused, 0, sizeof(f.refused));
+    memset(f.rejected, 0, sizeof(f.rejected));
     assert_int_not_equal(ask(&f, "quiet"), home);
     assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     assert_ptr_equal(f.choice.from, f.workers[home]);
@@ -98,11 +98,11 @@ static void a_class_flees_a_flooded_home_before_it_would_leave_a_slow_one(void *
     for (int i = 0; i < 200; ++i)
         serve(&f, "others", 10 * MS);
     for (int w = 0; w < 8; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     do
         assert_int_equal(ask(&f, "loud"), home);
     while (f.choice.home_us < 125 * MS);
-    memset(f.refused, 0, sizeof(f.refused));
+    memset(f.rejected, 0, sizeof(f.rejected));
     assert_int_not_equal(ask(&f, "quiet"), home);
     assert_int_equal(f.choice.reason, HOMES_REASSIGN);
     /* Longer than four cold requests of 30 ms, not as long as V. */
@@ -121,15 +121,15 @@ static void a_home_that_the_class_is_not_worth_is_given_up_after_a_while(void **
         ask(&f, "small");
     assert_int_equal(homes_count(&f, "small"), 7);
     for (size_t i = 0; i < f.ntickets; ++i)
-        answer_how(&f, i, false);
+        response_how(&f, i, false);
     f.ntickets = 0;
     /* A fiftieth of the work is a third of a worker's: worth five homes. All are used alternately,
      * more often than homes that are given up as unused. */
     for (int i = 0; i < 20000; ++i) {
         for (int w = 0; w < 16 && i % 50 == 0; ++w)
-            f.refused[w] = w != i / 50 % 16;
+            f.rejected[w] = w != i / 50 % 16;
         serve(&f, i % 50 == 0 ? "small" : "large", 10 * MS);
-        memset(f.refused, 0, sizeof(f.refused));
+        memset(f.rejected, 0, sizeof(f.rejected));
     }
     assert_int_equal(homes_count(&f, "small"), 5);
     lodgers_end(&f);
@@ -185,10 +185,10 @@ static void a_new_worker_gets_classes_one_cold_request_at_a_time(void **state)
                 ask(&f, next);
                 assert_int_not_equal(f.choice.reason, HOMES_REBALANCE);
                 f.now_us += 30 * MS;
-                answer_how(&f, --f.ntickets, false);
+                response_how(&f, --f.ntickets, false);
             }
             f.now_us += 10 * MS;
-            answer_how(&f, --f.ntickets, false);
+            response_how(&f, --f.ntickets, false);
         }
     }
     /* Its fair share is 8 of 40. */
@@ -246,7 +246,7 @@ static void scores_of_an_excluded_worker_have_no_effect(void **state)
     f.published[0] = 5;
     f.published[1] = 3;
     f.npublished = 2;
-    f.refused[5] = true;
+    f.rejected[5] = true;
     homes_set_eligible(f.homes, f.workers[3], false, f.now_us);
     int w = serve(&f, "warm.example", 10 * MS);
     assert_int_not_equal(w, 5);
@@ -267,9 +267,9 @@ static void the_classes_of_an_ineligible_worker_move_one_by_one_and_wait_for_it(
     int other = home;
     /* Another class that lives there too. */
     for (int w = 0; w < 4; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     assert_int_equal(serve(&f, "b", 10 * MS), other);
-    memset(f.refused, 0, sizeof(f.refused));
+    memset(f.rejected, 0, sizeof(f.rejected));
     homes_set_eligible(f.homes, f.workers[home], false, f.now_us);
     assert_int_not_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(f.choice.reason, HOMES_NEW);
@@ -291,7 +291,7 @@ static void a_worker_that_has_left_has_no_homes_and_its_requests_still_end(void 
     homes_check(f.homes);
     assert_int_equal(homes_count(&f, "a"), 0);
     f.now_us += 10 * MS;
-    answer_how(&f, 0, false);
+    response_how(&f, 0, false);
     homes_check(f.homes);
     assert_int_not_equal(ask(&f, "a"), home);
     lodgers_end(&f);
@@ -306,7 +306,7 @@ static void no_eligible_worker_is_none_to_choose(void **state)
     homes_set_eligible(f.homes, f.workers[0], false, f.now_us);
     homes_set_eligible(f.homes, f.workers[1], false, f.now_us);
     assert_int_equal(ask(&f, "a"), -1);
-    f.refused[0] = true;
+    f.rejected[0] = true;
     homes_set_eligible(f.homes, f.workers[0], true, f.now_us);
     assert_int_equal(ask(&f, "a"), -1);
     lodgers_end(&f);
@@ -319,10 +319,10 @@ static void overflow_leaves_the_homes_as_they_are(void **state)
     (void)state;
     lodgers_start(&f, 4, 1);
     int home = serve(&f, "a", 10 * MS);
-    f.refused[home] = true;
+    f.rejected[home] = true;
     assert_int_not_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(f.choice.reason, HOMES_OVERFLOW);
-    f.refused[home] = false;
+    f.rejected[home] = false;
     assert_int_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(homes_count(&f, "a"), 1);
     lodgers_end(&f);
@@ -341,7 +341,7 @@ static void a_fast_error_lowers_no_cost(void **state)
     for (int i = 0; i < 50; ++i) {
         ask(&f, "a");
         f.now_us += 1 * MS;
-        answer_how(&f, --f.ntickets, true);
+        response_how(&f, --f.ntickets, true);
     }
     ask(&f, "a");
     assert_true(f.choice.expected_us > 39 * MS);
@@ -359,7 +359,7 @@ static void time_in_the_queue_is_no_service(void **state)
             ask(&f, "a");
         for (size_t i = 0; i < 10; ++i) {
             f.now_us += 10 * MS;
-            answer_how(&f, i, false);
+            response_how(&f, i, false);
         }
         f.ntickets = 0;
     }
@@ -398,7 +398,7 @@ static void a_hung_worker_gets_less_and_less_though_nothing_happens(void **state
         home = serve(&f, "a", 10 * MS);
     for (int i = 0; i < 40; ++i)
         serve(&f, "b", 10 * MS);
-    ask(&f, "a"); /* which will not be answered */
+    ask(&f, "a"); /* which will not get a response */
     for (int i = 0; i < 100; ++i) {
         f.now_us += 10 * MS;
         if (ask(&f, "a") == home) {
@@ -406,7 +406,7 @@ static void a_hung_worker_gets_less_and_less_though_nothing_happens(void **state
             continue;
         }
         f.now_us += 10 * MS;
-        answer_how(&f, --f.ntickets, false);
+        response_how(&f, --f.ntickets, false);
     }
     assert_true(there < 25);
     assert_true(view_of(&f, home).stalled_us > 500 * MS);
@@ -422,7 +422,7 @@ static void a_long_poll_keeps_none_from_a_worker_that_serves_others_beside(void 
     lodgers_start(&f, 2, 4);
     int home = ask(&f, "poll");
     for (int w = 0; w < 2; ++w)
-        f.refused[w] = w != home;
+        f.rejected[w] = w != home;
     for (int i = 0; i < 200; ++i) {
         serve(&f, "a", 10 * MS);
         assert_true(view_of(&f, home).stalled_us == 0);
@@ -497,7 +497,7 @@ static void classes_that_clients_make_up_are_forgotten_with_their_requests_in_fl
     homes_view(f.homes, f.now_us, &v);
     assert_true(v.classes <= 1000);
     for (size_t i = 0; i < f.ntickets; ++i)
-        answer_how(&f, i, false);
+        response_how(&f, i, false);
     homes_check(f.homes);
     for (int w = 0; w < 4; ++w)
         assert_int_equal(view_of(&f, w).in_flight, 0);
@@ -515,7 +515,7 @@ static void requests_that_another_policy_has_begun_end_here(void **state)
     assert_int_equal(view_of(&f, 1).in_flight, 1);
     assert_int_equal(ask(&f, "a"), 0);
     f.now_us += 10 * MS;
-    answer_how(&f, 0, false);
+    response_how(&f, 0, false);
     assert_int_equal(view_of(&f, 1).in_flight, 0);
     lodgers_end(&f);
 }

@@ -25,13 +25,13 @@ static void lodge_all_at_one(struct lodgers *f)
     char cls[16];
 
     lodgers_start(f, 2, 1);
-    f->refused[0] = true;
+    f->rejected[0] = true;
     for (int i = 0; i < SEEN_ONCE; ++i) {
         snprintf(cls, sizeof(cls), "once%d", i);
         assert_int_equal(serve(f, cls, 20 * MS), 1);
     }
-    f->refused[0] = false;
-    f->refused[1] = true;
+    f->rejected[0] = false;
+    f->rejected[1] = true;
     for (int i = 0; i < 10 * SITES; ++i)
         assert_int_equal(serve(f, sites[i % SITES], 50 * MS), 0);
 }
@@ -39,10 +39,10 @@ static void lodge_all_at_one(struct lodgers *f)
 /* N requests more for each site, while worker 1 takes none. */
 static void queue_at_one(struct lodgers *f, int n)
 {
-    f->refused[1] = true;
+    f->rejected[1] = true;
     for (int i = 0; i < n * SITES; ++i)
         assert_int_equal(ask(f, sites[i % SITES]), 0);
-    f->refused[1] = false;
+    f->rejected[1] = false;
 }
 
 static void classes_leave_the_longer_queue_of_two_until_it_is_no_longer_too_long(void **state)
@@ -73,7 +73,7 @@ static void a_short_queue_of_two_is_waited_in(void **state)
     (void)state;
     lodge_all_at_one(&f);
     homes_view(f.homes, f.now_us, &v);
-    f.refused[1] = false;
+    f.rejected[1] = false;
     while (view_of(&f, 0).work_us <= 2 * v.cold_us) {
         assert_int_equal(ask(&f, sites[f.ntickets % SITES]), 0);
         assert_int_equal(f.choice.reason, HOMES_HOME);

@@ -48,7 +48,7 @@ static void places_decide_how_a_process_listens(void **state)
     assert_false(command_check(&c, why));
 }
 
-static void too_many_bytes_are_refused(void **state)
+static void too_many_bytes_are_rejected(void **state)
 {
     char why[SETTINGS_WHY_ROOM];
     char *large = malloc(APP_WORDS_BYTES_MAX + 1);
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_decide_how_a_process_listens),
-        cmocka_unit_test(too_many_bytes_are_refused),
+        cmocka_unit_test(too_many_bytes_are_rejected),
         cmocka_unit_test(the_spec_changes_with_all_that_a_process_is_started_with),
         cmocka_unit_test(the_environment_has_little_of_ours_and_all_of_theirs),
         cmocka_unit_test(each_place_in_a_word_is_replaced),

@@ -83,7 +83,7 @@ static void stages_are_written_in_order(void **state)
     trace_request_begin(&r, f->log, SLICE_LIT("POST"), SLICE_LIT("/a\n"), 7);
     trace_request_activated(&r);
     trace_request_activated(&r);
-    trace_request_answered(&r, 201, UINT64_MAX);
+    trace_request_responded(&r, 201, UINT64_MAX);
     trace_request_ended(&r);
     trace_request_ended(&r);
     trace_request_failed(&r, "resumelb.gone", SLICE_LIT("late"));
@@ -129,7 +129,7 @@ static void without_a_log_nothing_happens(void **state)
     trace_log_destroy(NULL);
 }
 
-static void a_file_that_cannot_be_opened_is_refused(void **state)
+static void a_file_that_cannot_be_opened_is_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -207,7 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(stages_are_written_in_order, setup, teardown),
         cmocka_unit_test(without_a_log_nothing_happens),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_is_rejected, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rotation_in_between_loses_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_without_a_reader_are_dropped_and_counted, setup,
                                         teardown),

@@ -172,7 +172,7 @@ static void settings_that_the_node_must_not_state_are_counted(void **state)
              "{\"max_processes\":5,\"replace_overlap\":\"perhaps\",\"state_dir\":\"/evil\"}");
     wait_for_maximum(f, 5);
     live_settings_counts(f->pool.live, &counts);
-    assert_int_equal(counts.refused, 2);
+    assert_int_equal(counts.rejected, 2);
     assert_true(f->pool.s->replace_overlap);
     assert_string_equal(f->pool.s->state_dir, f->w->directory);
     end(f);

@@ -27,7 +27,7 @@ struct model {
     struct model_process processes[PROCESSES];
     struct core_request requests[REQUESTS];
     uint64_t now_ms, random, steps;
-    uint64_t granted, spawned, ended, refused, replaced;
+    uint64_t granted, spawned, ended, rejected, replaced;
 };
 
 static uint64_t next_random(struct model *m)
@@ -197,11 +197,11 @@ static void do_request(struct model *m)
     }
     struct core_slot *s = below(m, 3) == 0 ? NULL : &m->slots[g][below(m, SLOTS)];
     r->may_probe = below(m, 2) == 0;
-    enum core_answer answer = core_request_process(&m->groups[g], s, r, m->now_ms);
-    if (answer == CORE_GO_NOW)
+    enum core_result response = core_request_process(&m->groups[g], s, r, m->now_ms);
+    if (response == CORE_GO_NOW)
         granted(m, r);
-    m->refused += answer == CORE_QUEUE_FULL;
-    assert_int_equal(r->state == CORE_REQUEST_NONE, answer == CORE_QUEUE_FULL);
+    m->rejected += response == CORE_QUEUE_FULL;
+    assert_int_equal(r->state == CORE_REQUEST_NONE, response == CORE_QUEUE_FULL);
 }
 
 static void do_settings(struct model *m)
@@ -294,7 +294,7 @@ static bool anybody_waits(const struct model *m)
     for (size_t i = 0; i < REQUESTS; ++i) {
         const struct core_request *r = &m->requests[i];
 
-        /* One for a slot that was taken out of use is the owner's to refuse. */
+        /* One for a slot that was taken out of use is the owner's to reject. */
         if (r->state == CORE_REQUEST_WAITING && (r->slot == NULL || core_slot_enabled(r->slot)))
             return true;
     }
@@ -375,7 +375,7 @@ static void invariants_hold_over_random_sequences(void **state)
             step(m);
         settles(m);
         assert_true(steps < 20000 || (m->granted > 1000 && m->spawned > 100 && m->ended > 50 &&
-                                      m->refused > 10 && m->replaced > 10));
+                                      m->rejected > 10 && m->replaced > 10));
         free(m);
     }
 }

@@ -79,7 +79,7 @@ static void a_file_gives_back_what_was_put_in(void **state)
 {
     struct slot_meters m = {.settings = settings, .max_skills = 10};
     struct slot_meters again = {.settings = settings, .max_skills = 10};
-    const struct resume_line who = {.incarnation = "i", .application = "shop", .concurrency = 1};
+    const struct resume_line who = {.instance = "i", .application = "shop", .concurrency = 1};
     struct text text = {0};
     char why[160];
 
@@ -119,10 +119,10 @@ static void a_torn_or_strange_file_changes_nothing(void **state)
     slot_meters_fini(&m);
 }
 
-static void a_file_cut_within_its_second_line_is_refused_whole(void **state)
+static void a_file_cut_within_its_second_line_is_rejected_whole(void **state)
 {
     struct slot_meters m = {.settings = settings, .max_skills = 10};
-    const struct resume_line who = {.incarnation = "i", .application = "shop", .concurrency = 1};
+    const struct resume_line who = {.instance = "i", .application = "shop", .concurrency = 1};
     struct text text = {0};
     char why[160];
 
@@ -168,7 +168,7 @@ int main(void)
         cmocka_unit_test(the_latest_two_fingerprints_are_kept),
         cmocka_unit_test(a_file_gives_back_what_was_put_in),
         cmocka_unit_test(a_torn_or_strange_file_changes_nothing),
-        cmocka_unit_test(a_file_cut_within_its_second_line_is_refused_whole),
+        cmocka_unit_test(a_file_cut_within_its_second_line_is_rejected_whole),
         cmocka_unit_test(only_max_skills_are_published),
     };
 

@@ -230,7 +230,7 @@ static void the_dead_are_known_as_such(void **state)
     proc_table_fini(&t);
 }
 
-static void a_share_of_memory_is_read_or_refused(void **state)
+static void a_share_of_memory_is_read_or_rejected(void **state)
 {
     static const char good[] = "55f8-7ffe ---p 00000000 00:00 0    [rollup]\n"
                                "Rss:               21548 kB\n"
@@ -280,7 +280,7 @@ int main(void)
         TEST(a_stranger_that_has_a_root_s_pid_is_not_the_root),
         TEST(parents_in_a_circle_belong_to_none),
         TEST(the_dead_are_known_as_such),
-        TEST(a_share_of_memory_is_read_or_refused),
+        TEST(a_share_of_memory_is_read_or_rejected),
         TEST(the_real_one_has_ourselves),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests with real processes: each carries out commands of one byte and replies with one.
+ * Tests with real processes: each carries out commands of one byte and responds with one.
  */
 #include <setjmp.h>
 #include <stdarg.h>

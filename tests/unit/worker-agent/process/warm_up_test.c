@@ -82,7 +82,7 @@ static void take(struct fixture *f)
     raw_await(f->loop, &f->process, "\r\n\r\n");
 }
 
-static void answer(struct fixture *f, const char *response)
+static void response(struct fixture *f, const char *response)
 {
     raw_send(f->loop, &f->process, response);
 }
@@ -107,18 +107,18 @@ static void the_frequent_are_replayed_as_they_came_and_marked(void **state)
                         "GET /front?page=1 HTTP/1.1\r\nHost: shop.example\r\n"
                         "Resumelb-Class: news\r\nResumelb-Warm-Up: 1\r\n"
                         "User-Agent: resumelb-agent\r\nConnection: close\r\n\r\n");
-    answer(f, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    response(f, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     take(f);
     assert_string_equal(text_cstr(&f->process.in),
                         "GET /about HTTP/1.1\r\nHost: shop.example\r\nResumelb-Warm-Up: 1\r\n"
                         "User-Agent: resumelb-agent\r\nConnection: close\r\n\r\n");
     assert_false(f->done);
-    answer(f, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    response(f, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     loop_turn(f->loop, RAW_TURN_MS);
     assert_false(f->done);
-    answer(f, "0\r\n\r\n");
+    response(f, "0\r\n\r\n");
     await_done(f);
-    assert_int_equal(f->warm_up.answered, 2);
+    assert_int_equal(f->warm_up.responded, 2);
     assert_int_equal(f->warm_up.failed, 0);
 }
 
@@ -142,20 +142,20 @@ static void a_failed_request_is_counted_and_the_next_one_follows(void **state)
     add(f, "", "/5", 3);
     assert_true(start(f));
     take(f);
-    answer(f, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    response(f, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
     take(f);
     raw_reset(&f->process);
     take(f);
-    answer(f, "nonsense\r\n\r\n");
+    response(f, "nonsense\r\n\r\n");
     take(f);
-    answer(f, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+    response(f, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
     raw_close(&f->process);
     take(f);
     assert_true(raw_has(&f->process, "GET /5 "));
-    answer(f, "HTTP/1.1 200 OK\r\n\r\nuntil the end");
+    response(f, "HTTP/1.1 200 OK\r\n\r\nuntil the end");
     raw_close(&f->process);
     await_done(f);
-    assert_int_equal(f->warm_up.answered, 1);
+    assert_int_equal(f->warm_up.responded, 1);
     assert_int_equal(f->warm_up.failed, 4);
 }
 
@@ -175,7 +175,7 @@ static void a_process_that_is_gone_holds_no_other_up(void **state)
 static void the_requests_together_have_one_time_limit(void **state)
 {
     struct fixture *f = *state;
-    enum { LIMIT_MS = 3000 }; /* far more than one answer takes */
+    enum { LIMIT_MS = 3000 }; /* far more than one response takes */
     uint64_t began_us = clock_mono_us();
 
     add(f, "", "/1", 7);
@@ -183,11 +183,11 @@ static void the_requests_together_have_one_time_limit(void **state)
     add(f, "", "/3", 5);
     assert_true(start_for(f, LIMIT_MS));
     take(f);
-    answer(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    response(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     take(f);
     await_done(f);
     assert_true(clock_mono_us() - began_us >= LIMIT_MS * UINT64_C(1000));
-    assert_int_equal(f->warm_up.answered, 1);
+    assert_int_equal(f->warm_up.responded, 1);
     assert_int_equal(f->warm_up.failed, 1);
     raw_await_end(f->loop, &f->process);
 }
@@ -209,9 +209,9 @@ static void a_warm_up_may_be_stopped_and_started_again_at_any_time(void **state)
     f->listener = raw_listen(&f->addr);
     assert_true(start(f));
     take(f);
-    answer(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    response(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     await_done(f);
-    assert_int_equal(f->warm_up.answered, 1);
+    assert_int_equal(f->warm_up.responded, 1);
 }
 
 int main(void)

@@ -242,7 +242,7 @@ static struct supervisor_rights two_users(void)
 static void a_supervisor_with_a_list_of_users_starts_no_other(void **state)
 {
     static struct supervisor_rights rights; /* the spawner refers to it until the next test */
-    static const struct privileges refused[] = {
+    static const struct privileges rejected[] = {
         {.required = true, .uid = 0, .gid = 0, .ngroups = 1, .groups = {0}},
         {.required = true, .uid = 0, .gid = 18, .ngroups = 1, .groups = {18}},
         {.required = true, .uid = 17, .gid = 0, .ngroups = 1, .groups = {18}},
@@ -256,11 +256,11 @@ static void a_supervisor_with_a_list_of_users_starts_no_other(void **state)
     (void)state;
     rights = two_users();
     spawner.rights = &rights;
-    for (size_t i = 0; i < ARRAY_LEN(refused); ++i) {
+    for (size_t i = 0; i < ARRAY_LEN(rejected); ++i) {
         struct spawn_request r = {.id = "0123456789abcdef",
                                   .listen = LISTEN_INHERITED_TCP,
                                   .root = "/",
-                                  .user = refused[i]};
+                                  .user = rejected[i]};
         struct spawned p;
         char why[SUPERVISOR_WHY_MAX] = "";
 

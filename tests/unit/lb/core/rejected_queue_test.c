@@ -11,7 +11,7 @@
 enum { WAITERS = 8 };
 
 struct waiter {
-    struct refused_wait wait;
+    struct rejected_wait wait;
     struct fixture *fixture;
     bool comes_back; /* is rejected again */
     unsigned turns;
@@ -19,7 +19,7 @@ struct waiter {
 
 struct fixture {
     struct loop *loop;
-    struct refused_queue line;
+    struct rejected_queue line;
     _Atomic size_t all;
     struct waiter waiters[WAITERS];
     unsigned gone[WAITERS * 4]; /* waiters that continued, in order */
@@ -27,7 +27,7 @@ struct fixture {
     struct waiter *victim; /* leaves the queue when another waiter continues */
 };
 
-static void on_go(struct refused_wait *w)
+static void on_go(struct rejected_wait *w)
 {
     struct waiter *me = container_of(w, struct waiter, wait);
     struct fixture *f = me->fixture;
@@ -36,9 +36,9 @@ static void on_go(struct refused_wait *w)
     assert_true(f->ngone < ARRAY_LEN(f->gone));
     f->gone[f->ngone++] = (unsigned)(me - f->waiters);
     if (me->comes_back)
-        assert_true(refused_queue_join(&f->line, w, 0, true));
+        assert_true(rejected_queue_join(&f->line, w, 0, true));
     if (f->victim != NULL)
-        refused_queue_leave(&f->line, &f->victim->wait);
+        rejected_queue_leave(&f->line, &f->victim->wait);
 }
 
 static int setup(void **state)
@@ -46,7 +46,7 @@ static int setup(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
 
     f->loop = loop_create(0);
-    refused_queue_init(&f->line, f->loop, &f->all);
+    rejected_queue_init(&f->line, f->loop, &f->all);
     for (unsigned i = 0; i < WAITERS; ++i) {
         f->waiters[i].fixture = f;
         f->waiters[i].wait.go_on = on_go;
@@ -60,7 +60,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     for (unsigned i = 0; i < WAITERS; ++i)
-        refused_queue_leave(&f->line, &f->waiters[i].wait);
+        rejected_queue_leave(&f->line, &f->waiters[i].wait);
     assert_int_equal(f->all, 0);
     loop_destroy(f->loop);
     free(f);
@@ -70,7 +70,7 @@ static int teardown(void **state)
 static void join(struct fixture *f, unsigned n)
 {
     for (unsigned i = 0; i < n; ++i)
-        assert_true(refused_queue_join(&f->line, &f->waiters[i].wait, WAITERS, false));
+        assert_true(rejected_queue_join(&f->line, &f->waiters[i].wait, WAITERS, false));
 }
 
 static void run_until(struct fixture *f, unsigned ngone)
@@ -86,12 +86,12 @@ static void requests_do_not_continue_inside_of_a_call(void **state)
     struct fixture *f = *state;
 
     join(f, 2);
-    refused_queue_served(&f->line);
+    rejected_queue_served(&f->line);
     assert_int_equal(f->ngone, 0);
     run_until(f, 2);
 }
 
-static void all_continue_in_the_order_they_came_though_nothing_is_answered(void **state)
+static void all_continue_in_the_order_they_came_though_nothing_gets_a_response(void **state)
 {
     struct fixture *f = *state;
 
@@ -102,12 +102,12 @@ static void all_continue_in_the_order_they_came_though_nothing_is_answered(void 
     assert_int_equal(f->all, 0);
 }
 
-static void an_answer_releases_two_at_once(void **state)
+static void a_response_releases_two_at_once(void **state)
 {
     struct fixture *f = *state;
 
     join(f, 4);
-    refused_queue_served(&f->line);
+    rejected_queue_served(&f->line);
     run_until(f, 1);
     assert_int_equal(f->ngone, 2);
     assert_int_equal(f->all, 2);
@@ -132,11 +132,11 @@ static void more_than_may_wait_are_not_taken_whatever_the_loop(void **state)
     struct fixture *f = *state;
 
     join(f, 2);
-    assert_false(refused_queue_join(&f->line, &f->waiters[2].wait, 2, false));
+    assert_false(rejected_queue_join(&f->line, &f->waiters[2].wait, 2, false));
     f->all += 5; /* on other loops */
-    assert_false(refused_queue_join(&f->line, &f->waiters[2].wait, 7, false));
+    assert_false(rejected_queue_join(&f->line, &f->waiters[2].wait, 7, false));
     f->all -= 5;
-    assert_true(refused_queue_join(&f->line, &f->waiters[2].wait, 3, false));
+    assert_true(rejected_queue_join(&f->line, &f->waiters[2].wait, 3, false));
 }
 
 static void a_request_that_leaves_does_not_continue(void **state)
@@ -144,8 +144,8 @@ static void a_request_that_leaves_does_not_continue(void **state)
     struct fixture *f = *state;
 
     join(f, 3);
-    refused_queue_leave(&f->line, &f->waiters[1].wait);
-    refused_queue_leave(&f->line, &f->waiters[1].wait);
+    rejected_queue_leave(&f->line, &f->waiters[1].wait);
+    rejected_queue_leave(&f->line, &f->waiters[1].wait);
     run_until(f, 2);
     assert_int_equal(f->waiters[1].turns, 0);
     assert_int_equal(f->all, 0);
@@ -157,7 +157,7 @@ static void a_request_that_leaves_while_it_is_released_is_counted_once(void **st
 
     join(f, 2);
     f->victim = &f->waiters[1];
-    refused_queue_served(&f->line);
+    rejected_queue_served(&f->line);
     run_until(f, 1);
     loop_turn(f->loop, 0);
     assert_int_equal(f->waiters[1].turns, 0);
@@ -169,8 +169,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(requests_do_not_continue_inside_of_a_call, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            all_continue_in_the_order_they_came_though_nothing_is_answered, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_answer_releases_two_at_once, setup, teardown),
+            all_continue_in_the_order_they_came_though_nothing_gets_a_response, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_response_releases_two_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_that_returns_in_vain_keeps_the_first_place, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(more_than_may_wait_are_not_taken_whatever_the_loop, setup,

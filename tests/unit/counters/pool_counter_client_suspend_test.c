@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* ---- rest ---- */
+/* ---- suspension ---- */
 
 /* The probe at the end of a rest, which no call asks for. */
 static void accept_probe(struct world *w)
@@ -18,25 +18,25 @@ static void accept_probe(struct world *w)
 
 static bool is_well(void *context)
 {
-    return !view(context).resting;
+    return !view(context).suspended;
 }
 
-static void a_server_that_rested_is_probed_before_any_call_is_sent(void **state)
+static void a_suspended_server_is_probed_before_any_call_is_sent(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
 
     for (unsigned i = 0; i < POOL_COUNTER_FAILURES_MAX; ++i)
-        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
-    assert_true(view(&w->f).resting);
+        assert_int_equal(responded_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
+    assert_true(view(&w->f).suspended);
     for (unsigned round = 0; round < 2; ++round) {
         accept_probe(w);
         acquire(&w->f, &a, &waiting);
-        check_unreachable(&a, POOL_COUNTER_TROUBLE_RESTING);
+        check_unreachable(&a, POOL_COUNTER_TROUBLE_SUSPENDED);
         if (round == 0) {
             say(w, "LOCKED\n");
             raw_await_end(w->f.loop, &w->peer);
-            assert_int_equal(stats(w)->rests, 2);
+            assert_int_equal(stats(w)->suspensions, 2);
         }
     }
     say(w, "uptime: 0 days, 0h 0m 1s\n");
@@ -44,7 +44,7 @@ static void a_server_that_rested_is_probed_before_any_call_is_sent(void **state)
     acquire(&w->f, &a, &waiting);
     raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 60\n");
     say(w, "LOCKED\n");
-    assert_int_equal(await_answer(&a), COUNTER_LOCKED);
+    assert_int_equal(await_response(&a), COUNTER_LOCKED);
     release(&a);
 }
 
@@ -56,13 +56,13 @@ static void connections_of_a_server_that_goes_are_closed_when_they_are_free(void
     struct asker waits = {0};
     struct asker holds = {0};
 
-    assert_int_equal(answered_by(w, &holds, "LOCKED\n"), COUNTER_LOCKED);
+    assert_int_equal(responded_by(w, &holds, "LOCKED\n"), COUNTER_LOCKED);
     struct raw_peer holder = w->peer;
     raw_init(&w->peer);
     begin(w, &waits, &waiting);
     pool_counter_client_set_servers(w->f.client, NULL, 0);
     say(w, "QUEUE_FULL\n");
-    assert_int_equal(await_answer(&waits), COUNTER_QUEUE_FULL);
+    assert_int_equal(await_response(&waits), COUNTER_QUEUE_FULL);
     raw_await_end(w->f.loop, &w->peer);
     release(&holds);
     raw_await(w->f.loop, &holder, "RELEASE\n");
@@ -73,7 +73,7 @@ static void connections_of_a_server_that_goes_are_closed_when_they_are_free(void
     raw_fini(&holder);
 }
 
-static void a_kept_connection_ends_with_its_server(void **state)
+static void an_idle_connection_ends_with_its_server(void **state)
 {
     struct world *w = *state;
 
@@ -98,27 +98,27 @@ static void destroy_all(struct pool_counter_call *c, enum counter_result r)
     assert_int_equal(r, COUNTER_QUEUE_FULL);
     pool_counter_client_destroy(f->client);
     f->client = NULL;
-    ++f->answers;
+    ++f->responses;
     free(a);
 }
 
-static bool was_answered(void *context)
+static bool was_responded(void *context)
 {
-    return ((struct fixture *)context)->answers != 0;
+    return ((struct fixture *)context)->responses != 0;
 }
 
-static void the_last_answer_may_be_the_end_of_everything(void **state)
+static void the_last_response_may_be_the_end_of_everything(void **state)
 {
     struct world *w = *state;
     struct last_asker *a = calloc(1, sizeof(*a));
 
     a->f = &w->f;
-    a->call.answered = destroy_all;
+    a->call.responded = destroy_all;
     pool_counter_client_acquire(w->f.client, &a->call, &waiting);
     accept_next(w);
     raw_await(w->f.loop, &w->peer, "\n");
     say(w, "QUEUE_FULL\n");
-    raw_turn_until(w->f.loop, was_answered, &w->f);
+    raw_turn_until(w->f.loop, was_responded, &w->f);
     raw_await_end(w->f.loop, &w->peer);
 }
 
@@ -143,7 +143,7 @@ static void allow_descriptors(bool more)
     struct rlimit limit;
     int next = 0;
 
-    /* The lowest free one is the first that is refused. */
+    /* The lowest free one is the first that is rejected. */
     while (fcntl(next, F_GETFD) != -1)
         ++next;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -164,12 +164,12 @@ static void a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes(voi
     struct asker a = {0};
 
     for (unsigned i = 0; i < POOL_COUNTER_FAILURES_MAX; ++i)
-        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
+        assert_int_equal(responded_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
     raw_close(&w->peer);
     allow_descriptors(false);
     raw_turn_until(w->f.loop, was_probed, w);
     allow_descriptors(true);
-    assert_int_equal(stats(w)->rests, 1); /* it is not the server's fault */
+    assert_int_equal(stats(w)->suspensions, 1); /* it is not the server's fault */
     accept_probe(w);
 }
 
@@ -189,7 +189,7 @@ static void a_late_lock_is_not_kept(void **state)
         keep_one(w);
         acquire(&w->f, &a, &second);
         raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 1\n");
-        assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
+        assert_int_equal(await_response(&a), COUNTER_TIMEOUT);
         assert_int_equal(view(&w->f).idle, 0);
         say(w, late[i].word);
         await_connections(&w->f, late[i].connections);
@@ -206,14 +206,14 @@ static void a_daemon_that_does_not_end_a_wait_is_known_as_silent(void **state)
     struct asker a[POOL_COUNTER_FAILURES_MAX] = {0};
 
     create(w, (struct pool_counter_client_settings){.connect_timeout_ms = LONG_MS,
-                                                    .answer_timeout_ms = 1100});
+                                                    .response_timeout_ms = 1100});
     for (size_t i = 0; i < ARRAY_LEN(a); ++i)
         acquire(&w->f, &a[i], &second);
     for (size_t i = 0; i < ARRAY_LEN(a); ++i)
-        assert_int_equal(await_answer(&a[i]), COUNTER_TIMEOUT);
-    assert_false(view(&w->f).resting);
+        assert_int_equal(await_response(&a[i]), COUNTER_TIMEOUT);
+    assert_false(view(&w->f).suspended);
     await_connections(&w->f, 0);
-    assert_true(view(&w->f).resting);
+    assert_true(view(&w->f).suspended);
 }
 
 /* ---- unix sockets ---- */
@@ -229,7 +229,7 @@ static void a_daemon_may_listen_on_a_unix_socket(void **state)
     assert_int_equal(addr_parse(slice_of(name), &w->addr), ERR_OK);
     struct addr_listen_options o = {.backlog = 4};
     assert_int_equal(addr_listen(&w->addr, &o, &w->listener), ERR_OK);
-    create(w, (struct pool_counter_client_settings){.answer_timeout_ms = LONG_MS});
+    create(w, (struct pool_counter_client_settings){.response_timeout_ms = LONG_MS});
     keep_one(w);
     close(w->listener);
     w->listener = -1;
@@ -242,11 +242,11 @@ static void a_daemon_may_listen_on_a_unix_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_server_that_rested_is_probed_before_any_call_is_sent),
+        CASE(a_suspended_server_is_probed_before_any_call_is_sent),
         CASE(connections_of_a_server_that_goes_are_closed_when_they_are_free),
-        CASE(a_kept_connection_ends_with_its_server),
+        CASE(an_idle_connection_ends_with_its_server),
         CASE(a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes),
-        CASE(the_last_answer_may_be_the_end_of_everything),
+        CASE(the_last_response_may_be_the_end_of_everything),
         CASE(a_call_that_leaves_before_the_loop_turns_receives_nothing),
         CASE(a_late_lock_is_not_kept),
         CASE(a_daemon_that_does_not_end_a_wait_is_known_as_silent),

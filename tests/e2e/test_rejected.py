@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests rejected before an application is selected: answered immediately, counted and logged; and full request targets."""
+"""Requests rejected before an application is selected: they get a response immediately, and are counted and logged; and full request targets."""
 import json
 import re
 import subprocess
@@ -27,13 +27,13 @@ class Start:
     def metrics(self):
         return get(self.lb.admin, '/metrics', host=self.lb.admin).text
 
-    def assert_refused(self, status, reason, client='127.0.0.1'):
+    def assert_rejected(self, status, reason, client='127.0.0.1'):
         """Checks that the request was rejected with STATUS and counted and logged once, and nothing else was."""
         line = self.line()
-        assert (line['status'], line['outcome'], line['reason'], line['client']) == (status, 'refused', reason, client)
-        assert 'resumelb_client_refused_total{reason="%s"} 1\n' % reason in self.metrics()
-        assert 'resumelb_unrouted_total{outcome="refused"} 1\n' in self.metrics()
-        assert self.lb.json()['unrouted'] == {'refused': 1}
+        assert (line['status'], line['outcome'], line['reason'], line['client']) == (status, 'rejected', reason, client)
+        assert 'resumelb_client_rejected_total{reason="%s"} 1\n' % reason in self.metrics()
+        assert 'resumelb_unrouted_total{outcome="rejected"} 1\n' in self.metrics()
+        assert self.lb.json()['unrouted'] == {'rejected': 1}
         assert not self.worker.requests
 
 
@@ -45,7 +45,7 @@ def test_a_body_that_states_it_is_too_large_is_413_at_its_head(world, fields):
         r = c.receive()
         assert r.status == 413 and r.text == 'body too large' and not c.interim
         assert r['Connection'] == 'close' and c.sock.recv(1) == b''
-    t.assert_refused(413, 'body too large')
+    t.assert_rejected(413, 'body too large')
     assert (t.line()['method'], t.line()['target'], t.line()['host']) == ('POST', '/up', 'a.example')
 
 
@@ -61,7 +61,7 @@ def test_a_chunked_body_is_413_with_the_chunk_that_makes_it_too_large(world, chu
         for chunk in chunks:
             c.send_raw(chunk)
         assert c.receive().status == 413
-    t.assert_refused(413, 'body too large')
+    t.assert_rejected(413, 'body too large')
 
 
 @pytest.mark.parametrize('fields, body', [
@@ -81,7 +81,7 @@ def test_a_client_that_continues_to_send_after_a_413_still_reads_it(world):
     with Client(t.lb.address) as c:
         c.send_raw(b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n' + b'a' * 200000)
         assert c.receive().status == 413
-    t.assert_refused(413, 'body too large')
+    t.assert_rejected(413, 'body too large')
 
 
 def test_an_expectation_that_is_none_is_417(world):
@@ -89,7 +89,7 @@ def test_an_expectation_that_is_none_is_417(world):
     with Client(t.lb.address) as c:
         c.send('POST', headers=[('Expect', '200-ok')], body=b'abc')
         assert c.receive().status == 417
-    t.assert_refused(417, 'Expect other than 100-continue')
+    t.assert_rejected(417, 'Expect other than 100-continue')
 
 
 def test_large_bodies_and_expectations_over_http2_are_413_and_417(world):
@@ -127,7 +127,7 @@ def test_connect_is_501_whatever_methods_states(world, target):
         c.send('CONNECT', target, host='a.example')
         r = c.receive()
         assert r.status == 501 and r['Connection'] == 'close'
-    t.assert_refused(501, 'CONNECT, of which only a forward proxy has a use')
+    t.assert_rejected(501, 'CONNECT, of which only a forward proxy has a use')
 
 
 def test_trace_is_405_with_what_is_allowed(world):
@@ -156,7 +156,7 @@ def test_a_target_in_full_replaces_host_for_workers_and_classes(world, method, t
 
 
 def test_a_target_in_full_finds_the_application_of_its_host(world):
-    a, b = world.scripted(serve(lambda c, h, b: c.answer(b'a'))), world.scripted(serve(lambda c, h, b: c.answer(b'b')))
+    a, b = world.scripted(serve(lambda c, h, b: c.respond(b'a'))), world.scripted(serve(lambda c, h, b: c.respond(b'b')))
     lb = world.resumelb({'applications': {
         'a': {'hosts': ['a.example'], 'workers': [{'address': a.address}]},
         'b': {'hosts': ['b.example'], 'workers': [{'address': b.address}]}}})
@@ -179,7 +179,7 @@ def test_an_invalid_target_or_host_is_400(world, request_line, host):
         assert c.receive().status == 400
         with pytest.raises(CutShort):
             c.receive()
-    assert not t.worker.requests and t.line()['outcome'] == 'refused'
+    assert not t.worker.requests and t.line()['outcome'] == 'rejected'
 
 
 @pytest.mark.parametrize('body', [b'Content-Length: 1000\r\n\r\nabc', b'Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n'])
@@ -187,7 +187,7 @@ def test_an_upload_that_is_broken_off_leaves_a_line_and_a_figure(world, body):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send_raw(b'POST /upload HTTP/1.1\r\nHost: a.example\r\n' + body)
-    t.assert_refused(400, 'client ended before its request was complete')
+    t.assert_rejected(400, 'client ended before its request was complete')
 
 
 def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
@@ -197,7 +197,7 @@ def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1) + frame(DATA, b'abc', 0, 1) + frame(RST_STREAM, b'\0\0\0\x08', 0, 1))
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + frame(DATA, b'abc', 0, 3)).ping()
     reason = 'client ended before its request was complete'
-    wait_until(lambda: 'resumelb_client_refused_total{reason="%s"} 2\n' % reason in t.metrics(), 'both to be counted')
+    wait_until(lambda: 'resumelb_client_rejected_total{reason="%s"} 2\n' % reason in t.metrics(), 'both to be counted')
     assert [t.line(n)['status'] for n in (1, 2)] == [400, 400]
 
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process between ZooKeeper's client and server that breaks the connection at replies over a
+ * A process between ZooKeeper's client and server that breaks the connection at responses over a
  * limit, as clients and proxies with a buffer of 1 MiB do. Ends with the test's process.
  */
-#ifndef RLB_TESTS_REPLY_LIMIT_PROXY_H
-#define RLB_TESTS_REPLY_LIMIT_PROXY_H
+#ifndef RLB_TESTS_RESPONSE_LIMIT_PROXY_H
+#define RLB_TESTS_RESPONSE_LIMIT_PROXY_H
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,16 +17,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { REPLY_LIMIT = 1 << 20 };
+enum { RESPONSE_LIMIT = 1 << 20 };
 
-/* How far into the present reply the stream is. */
-struct reply_meter {
+/* How far into the present response the stream is. */
+struct response_meter {
     unsigned char head[4];
     size_t got, left;
 };
 
-/* False: a reply over the limit begins in BYTES. */
-static inline bool reply_meter_pass(struct reply_meter *m, const unsigned char *bytes, size_t n)
+/* False: a response over the limit begins in BYTES. */
+static inline bool response_meter_pass(struct response_meter *m, const unsigned char *bytes,
+                                       size_t n)
 {
     while (n != 0) {
         size_t take = m->left < n ? m->left : n;
@@ -44,7 +45,7 @@ static inline bool reply_meter_pass(struct reply_meter *m, const unsigned char *
         uint32_t len;
         memcpy(&len, m->head, sizeof(len));
         m->left = ntohl(len);
-        if (m->left > REPLY_LIMIT)
+        if (m->left > RESPONSE_LIMIT)
             return false;
     }
     return true;
@@ -66,7 +67,7 @@ static inline bool send_all(int fd, const unsigned char *bytes, size_t n)
 static inline void carry(int client, int server)
 {
     struct pollfd fds[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
-    struct reply_meter meter = {.got = 0};
+    struct response_meter meter = {.got = 0};
     static unsigned char buf[65536];
 
     while (poll(fds, 2, -1) > 0) {
@@ -74,7 +75,7 @@ static inline void carry(int client, int server)
             if (fds[i].revents == 0)
                 continue;
             ssize_t n = recv(fds[i].fd, buf, sizeof(buf), 0);
-            if (n <= 0 || (i == 1 && !reply_meter_pass(&meter, buf, (size_t)n)) ||
+            if (n <= 0 || (i == 1 && !response_meter_pass(&meter, buf, (size_t)n)) ||
                 !send_all(fds[1 - i].fd, buf, (size_t)n))
                 return;
         }
@@ -96,7 +97,7 @@ static inline int listen_anywhere(unsigned *port)
 }
 
 /* Start one before "127.0.0.1:PORT"; returns its process, and its port in *PORT. */
-static inline pid_t reply_limit_proxy(const char *server, unsigned *port)
+static inline pid_t response_limit_proxy(const char *server, unsigned *port)
 {
     int listener = listen_anywhere(port);
     pid_t pid = fork();

@@ -144,34 +144,34 @@ static void the_longest_request_has_room(void **state)
     assert_int_equal(pool_counter_acquire_print(&l, line), 8 + 400 + 4 * 11 + 1);
 }
 
-/* ---- replies ---- */
+/* ---- responses ---- */
 
-static enum err parse(const char *bytes, struct pool_counter_reply *r, size_t *used)
+static enum err parse(const char *bytes, struct pool_counter_response *r, size_t *used)
 {
-    return pool_counter_reply_parse(slice_of(bytes), r, used);
+    return pool_counter_response_parse(slice_of(bytes), r, used);
 }
 
-static void every_reply_is_known_by_its_line(void **state)
+static void every_response_is_known_by_its_line(void **state)
 {
     static const struct {
         const char *line;
-        enum pool_counter_reply_kind kind;
+        enum pool_counter_response_kind kind;
         const char *text;
     } lines[] = {
-        {"LOCKED\n", POOL_COUNTER_REPLY_LOCKED, ""},
-        {"DONE\n", POOL_COUNTER_REPLY_DONE, ""},
-        {"QUEUE_FULL\n", POOL_COUNTER_REPLY_QUEUE_FULL, ""},
-        {"TIMEOUT\n", POOL_COUNTER_REPLY_TIMEOUT, ""},
-        {"LOCK_HELD\n", POOL_COUNTER_REPLY_LOCK_HELD, ""},
-        {"RELEASED\n", POOL_COUNTER_REPLY_RELEASED, ""},
-        {"NOT_LOCKED\n", POOL_COUNTER_REPLY_NOT_LOCKED, ""},
-        {"ERROR BAD_SYNTAX\n", POOL_COUNTER_REPLY_ERROR, "BAD_SYNTAX"},
-        {"uptime: 633 days, 15h 10m 52s\n", POOL_COUNTER_REPLY_UPTIME, "633 days, 15h 10m 52s"},
+        {"LOCKED\n", POOL_COUNTER_RESPONSE_LOCKED, ""},
+        {"DONE\n", POOL_COUNTER_RESPONSE_DONE, ""},
+        {"QUEUE_FULL\n", POOL_COUNTER_RESPONSE_QUEUE_FULL, ""},
+        {"TIMEOUT\n", POOL_COUNTER_RESPONSE_TIMEOUT, ""},
+        {"LOCK_HELD\n", POOL_COUNTER_RESPONSE_LOCK_HELD, ""},
+        {"RELEASED\n", POOL_COUNTER_RESPONSE_RELEASED, ""},
+        {"NOT_LOCKED\n", POOL_COUNTER_RESPONSE_NOT_LOCKED, ""},
+        {"ERROR BAD_SYNTAX\n", POOL_COUNTER_RESPONSE_ERROR, "BAD_SYNTAX"},
+        {"uptime: 633 days, 15h 10m 52s\n", POOL_COUNTER_RESPONSE_UPTIME, "633 days, 15h 10m 52s"},
     };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(lines); ++i) {
-        struct pool_counter_reply r;
+        struct pool_counter_response r;
         size_t used = 0;
         assert_int_equal(parse(lines[i].line, &r, &used), ERR_OK);
         assert_int_equal(r.kind, lines[i].kind);
@@ -183,15 +183,15 @@ static void every_reply_is_known_by_its_line(void **state)
 static void a_line_is_waited_for_until_its_newline_and_no_further(void **state)
 {
     const char *line = "LOCKED\nDONE\n";
-    struct pool_counter_reply r;
+    struct pool_counter_response r;
     size_t used = 0;
 
     (void)state;
     for (size_t n = 0; n < 7; ++n)
-        assert_int_equal(pool_counter_reply_parse((struct slice){line, n}, &r, &used),
+        assert_int_equal(pool_counter_response_parse((struct slice){line, n}, &r, &used),
                          ERR_NOT_FOUND);
     assert_int_equal(parse(line, &r, &used), ERR_OK);
-    assert_int_equal(r.kind, POOL_COUNTER_REPLY_LOCKED);
+    assert_int_equal(r.kind, POOL_COUNTER_RESPONSE_LOCKED);
     assert_int_equal(used, 7);
 }
 
@@ -217,33 +217,33 @@ static void an_invalid_response_line_is_rejected(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(lines); ++i) {
-        struct pool_counter_reply r;
+        struct pool_counter_response r;
         size_t used = 0;
         assert_int_equal(parse(lines[i], &r, &used), ERR_SYNTAX);
     }
-    struct pool_counter_reply r;
+    struct pool_counter_response r;
     size_t used = 0;
-    assert_int_equal(pool_counter_reply_parse(SLICE_LIT("LOCKED\0\n"), &r, &used), ERR_SYNTAX);
+    assert_int_equal(pool_counter_response_parse(SLICE_LIT("LOCKED\0\n"), &r, &used), ERR_SYNTAX);
 }
 
 static void a_line_without_end_is_too_large(void **state)
 {
-    char room[POOL_COUNTER_REPLY_LINE_MAX + 1];
-    struct pool_counter_reply r;
+    char room[POOL_COUNTER_RESPONSE_LINE_MAX + 1];
+    struct pool_counter_response r;
     size_t used = 0;
-    struct slice s = repeated(room, POOL_COUNTER_REPLY_LINE_MAX - 1, 'x');
+    struct slice s = repeated(room, POOL_COUNTER_RESPONSE_LINE_MAX - 1, 'x');
 
     (void)state;
     put(room, SLICE_LIT("ERROR "));
-    assert_int_equal(pool_counter_reply_parse(s, &r, &used), ERR_NOT_FOUND);
-    s.len = POOL_COUNTER_REPLY_LINE_MAX;
-    room[POOL_COUNTER_REPLY_LINE_MAX - 1] = '\n';
-    assert_int_equal(pool_counter_reply_parse(s, &r, &used), ERR_OK);
-    room[POOL_COUNTER_REPLY_LINE_MAX - 1] = 'x';
-    assert_int_equal(pool_counter_reply_parse(s, &r, &used), ERR_TOO_LARGE);
-    room[POOL_COUNTER_REPLY_LINE_MAX] = '\n';
-    s.len = POOL_COUNTER_REPLY_LINE_MAX + 1;
-    assert_int_equal(pool_counter_reply_parse(s, &r, &used), ERR_TOO_LARGE);
+    assert_int_equal(pool_counter_response_parse(s, &r, &used), ERR_NOT_FOUND);
+    s.len = POOL_COUNTER_RESPONSE_LINE_MAX;
+    room[POOL_COUNTER_RESPONSE_LINE_MAX - 1] = '\n';
+    assert_int_equal(pool_counter_response_parse(s, &r, &used), ERR_OK);
+    room[POOL_COUNTER_RESPONSE_LINE_MAX - 1] = 'x';
+    assert_int_equal(pool_counter_response_parse(s, &r, &used), ERR_TOO_LARGE);
+    room[POOL_COUNTER_RESPONSE_LINE_MAX] = '\n';
+    s.len = POOL_COUNTER_RESPONSE_LINE_MAX + 1;
+    assert_int_equal(pool_counter_response_parse(s, &r, &used), ERR_TOO_LARGE);
 }
 
 int main(void)
@@ -255,7 +255,7 @@ int main(void)
         cmocka_unit_test(the_type_of_a_key_survives_its_encoding),
         cmocka_unit_test(requests_are_written_as_daemons_read_them),
         cmocka_unit_test(the_longest_request_has_room),
-        cmocka_unit_test(every_reply_is_known_by_its_line),
+        cmocka_unit_test(every_response_is_known_by_its_line),
         cmocka_unit_test(a_line_is_waited_for_until_its_newline_and_no_further),
         cmocka_unit_test(an_invalid_response_line_is_rejected),
         cmocka_unit_test(a_line_without_end_is_too_large),

@@ -8,29 +8,29 @@
  * withdrawn, back to NEW. CLOSED: the protocol has the end, or the client has disconnected.
  *
  * The protocols: http1_send and http2_send get some of the body, and the head with the first. If
- * they cannot take all of it, the bytes stay until http_reply_proceed; there is one send at a time.
- * After the last one comes http_reply_finished, never inside the send. There is one function that
- * sends (pump), guarded by in_flight.
+ * they cannot take all of it, the bytes stay until http_response_proceed; there is one send at a
+ * time. After the last one comes http_response_finished, never inside the send. There is one
+ * function that sends (pump), guarded by in_flight.
  *
  * `over` is the only end: all is released, gone() has been called, and further calls of the user do
- * nothing. It comes from http_reply_finished or http_reply_lost, or when a tunnel starts.
+ * nothing. It comes from http_response_finished or http_response_lost, or when a tunnel starts.
  */
 #include "common/base/text.h"
 #include "common/http/http_server_internal.h"
 #include "common/upstream/http1_body.h"
 
 enum {
-    REPLY_IOV_MAX = 64,
+    RESPONSE_IOV_MAX = 64,
     /* Of one send, which has at least one whole body; a larger one would only delay drained(). */
-    REPLY_SEND_MAX = 256 * 1024,
+    RESPONSE_SEND_MAX = 256 * 1024,
     /* Vectors of http1_send's around those: interim head, head, chunk's head; its end. */
     IOV_BEFORE = 3,
     IOV_AFTER = 1,
 };
 
-enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_CLOSED };
+enum response_state { RESPONSE_NEW, RESPONSE_HELD, RESPONSE_OPEN, RESPONSE_CLOSED };
 
-static bool is_http2(const struct http_reply *r)
+static bool is_http2(const struct http_response *r)
 {
     return r->req->stream != NULL;
 }
@@ -46,7 +46,7 @@ static bool is_http2(const struct http_reply *r)
  */
 
 /* Checks the progress four times in send_timeout, which is exceeded by a quarter at most. */
-static void start_send_timer(struct http_reply *r)
+static void start_send_timer(struct http_response *r)
 {
     struct http_server *s = r->conn->server;
 
@@ -55,7 +55,7 @@ static void start_send_timer(struct http_reply *r)
 
 static void on_send_timer(struct timer *t)
 {
-    struct http_reply *r = container_of(t, struct http_reply, send_timer);
+    struct http_response *r = container_of(t, struct http_response, send_timer);
     struct http_server *s = r->conn->server;
     uint64_t now_ms = loop_active_ms(s->loop);
     uint64_t progress = is_http2(r) && http2_waits_for_window(r) ? http2_sent_bytes(r)
@@ -74,23 +74,23 @@ static void on_send_timer(struct timer *t)
 }
 
 /* Bytes wait for the client. */
-static void arm_send_timer(struct http_reply *r)
+static void arm_send_timer(struct http_response *r)
 {
     r->progress_ms = 0;
     if (r->conn->server->options.send_timeout_ms != 0)
         start_send_timer(r);
 }
 
-void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
+void http_response_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
     bool waits = false;
     bool slow = false;
-    struct http_reply *r;
+    struct http_response *r;
 
     if (o->min_send_rate == 0)
         return;
-    list_for_each_entry (r, &c->replies, node) {
+    list_for_each_entry (r, &c->responses, node) {
         waits = waits || r->in_flight;
         if (slow || !is_http2(r))
             continue;
@@ -113,16 +113,16 @@ void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
 
 /* ---- the end ---- */
 
-static void end_reply(struct http_reply *r, bool done)
+static void end_response(struct http_response *r, bool done)
 {
     struct http_server *s = r->conn->server;
 
     if (r->over)
         return;
     /* One that leaves while it receives the response has been served like any other. */
-    bool unserved = !done && r->state == REPLY_NEW;
+    bool unserved = !done && r->state == RESPONSE_NEW;
     r->over = true;
-    r->state = REPLY_CLOSED;
+    r->state = RESPONSE_CLOSED;
     if (is_http2(r)) /* a reset leaves a part */
         r->sent_bytes = http2_sent_bytes(r);
     timer_stop(&r->send_timer);
@@ -140,15 +140,15 @@ static void end_reply(struct http_reply *r, bool done)
     r->events->gone(r->context, done);
 }
 
-void http_reply_lost(struct http_reply *r)
+void http_response_lost(struct http_response *r)
 {
-    end_reply(r, false);
+    end_response(r, false);
 }
 
 /* ---- sending ---- */
 
 /* The data in transit has been sent. */
-static void release_sent(struct http_reply *r)
+static void release_sent(struct http_response *r)
 {
     size_t bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
 
@@ -163,31 +163,31 @@ static void release_sent(struct http_reply *r)
     pace_reset(&r->conn->send_pace);
 }
 
-void http_reply_finished(struct http_reply *r)
+void http_response_finished(struct http_response *r)
 {
     struct http_conn *c = r->conn;
     bool http2 = is_http2(r);
 
     release_sent(r);
-    end_reply(r, true);
+    end_response(r, true);
     if (!http2 && !http_conn_is_closed(c))
         http1_finish(c);
 }
 
 /* Starts one send. Returns whether another one can follow at once. May end R. */
-static bool pump_once(struct http_reply *r)
+static bool pump_once(struct http_response *r)
 {
-    struct iovec room[IOV_BEFORE + REPLY_IOV_MAX + IOV_AFTER];
+    struct iovec room[IOV_BEFORE + RESPONSE_IOV_MAX + IOV_AFTER];
     struct iovec *iov = room + IOV_BEFORE;
     size_t n = 0;
     size_t bytes = 0;
 
-    ASSERT(r->state == REPLY_OPEN);
+    ASSERT(r->state == RESPONSE_OPEN);
     ASSERT(!r->in_flight);
     list_remove(&r->held_node);
-    while (list_linked(&r->parts) && bytes < REPLY_SEND_MAX) {
+    while (list_linked(&r->parts) && bytes < RESPONSE_SEND_MAX) {
         struct http1_body *b = list_first(&r->parts, struct http1_body, node);
-        if (n + b->nparts > REPLY_IOV_MAX)
+        if (n + b->nparts > RESPONSE_IOV_MAX)
             break;
         for (size_t i = 0; i < b->nparts; ++i)
             iov[n++] = (struct iovec){writable_bytes(b->parts[i].p), b->parts[i].len};
@@ -196,7 +196,7 @@ static bool pump_once(struct http_reply *r)
         list_push_back(&r->sending, &b->node);
     }
     if (n == 0 && r->abort_queued) {
-        r->state = REPLY_CLOSED;
+        r->state = RESPONSE_CLOSED;
         r->in_flight = true;
         arm_send_timer(r);
         if (is_http2(r))
@@ -210,7 +210,7 @@ static bool pump_once(struct http_reply *r)
     if (n == 0 && r->head_sent && !last)
         return false;
     if (last)
-        r->state = REPLY_CLOSED;
+        r->state = RESPONSE_CLOSED;
     bool taken = is_http2(r) ? http2_send(r, iov, n, last) : http1_send(r, iov, n, last);
     r->head_sent = true;
     if (taken)
@@ -221,13 +221,13 @@ static bool pump_once(struct http_reply *r)
     return !r->in_flight && (more || r->abort_queued);
 }
 
-static void pump_body(struct http_reply *r)
+static void pump_body(struct http_response *r)
 {
     while (pump_once(r))
         continue;
 }
 
-void http_reply_proceed(struct http_reply *r)
+void http_response_proceed(struct http_response *r)
 {
     size_t before = r->queued_bytes;
 
@@ -241,67 +241,67 @@ void http_reply_proceed(struct http_reply *r)
         r->events->drained(r->context);
 }
 
-bool http_reply_flows(const struct http_reply *r)
+bool http_response_flows(const struct http_response *r)
 {
-    return (r->state == REPLY_HELD || r->state == REPLY_OPEN) && !r->in_flight &&
+    return (r->state == RESPONSE_HELD || r->state == RESPONSE_OPEN) && !r->in_flight &&
            list_empty(&r->parts) && !r->final_queued && !r->abort_queued;
 }
 
 /* Its head goes out with the next pump. */
-static void open_reply(struct http_reply *r)
+static void open_response(struct http_response *r)
 {
     struct http_request *req = r->req;
     bool endless = req->res.content_length == UINT64_MAX && !r->bodyless;
 
-    /* RFC 9112 6.1: HTTP/1.1 answers without a known length come in chunks. */
+    /* RFC 9112 6.1: HTTP/1.1 responses without a known length come in chunks. */
     r->chunked = endless && req->version == 0x101;
     if ((endless && req->version < 0x101) || r->conn->server->draining)
         req->keep_alive = false;
-    r->state = REPLY_OPEN;
+    r->state = RESPONSE_OPEN;
 }
 
-void http_reply_flush(struct http_reply *r)
+void http_response_flush(struct http_response *r)
 {
-    if (r->state == REPLY_HELD)
-        open_reply(r);
+    if (r->state == RESPONSE_HELD)
+        open_response(r);
     pump_body(r);
 }
 
 /* ---- what the user calls ---- */
 
-void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
-                     const struct http_reply_events *e, void *context)
+void http_response_init(struct http_response *r, struct http_request *req, struct http_conn *c,
+                        const struct http_response_events *e, void *context)
 {
-    memset(r, 0, offsetof(struct http_reply, progress));
+    memset(r, 0, offsetof(struct http_response, progress));
     r->req = req;
-    req->reply = r;
+    req->response = r;
     r->conn = c;
     r->events = e;
     r->context = context;
     r->left_bytes = UINT64_MAX;
-    r->state = REPLY_NEW;
+    r->state = RESPONSE_NEW;
     list_init(&r->parts);
     list_init(&r->sending);
     timer_init(&r->send_timer, on_send_timer);
     if (is_http2(r))
         pace_reset(&r->pace);
-    list_push_back(&c->replies, &r->node);
+    list_push_back(&c->responses, &r->node);
     ++c->requests;
     ++c->server->nrequests;
     http_server_load_changed(c->server);
 }
 
-void http_reply_allow_half_close(struct http_reply *r)
+void http_response_allow_half_close(struct http_response *r)
 {
     r->conn->half_close_allowed = !is_http2(r);
 }
 
 /* The contents of the head. */
-static void prepare_head(struct http_reply *r, uint64_t content_length)
+static void prepare_head(struct http_response *r, uint64_t content_length)
 {
     struct http_request *req = r->req;
 
-    ASSERT(r->state == REPLY_NEW);
+    ASSERT(r->state == RESPONSE_NEW);
     ASSERT(req->res.status >= 200);
     /* Some servers send "OK" with any status. */
     if (req->res.reason == NULL || (req->res.status != 200 && strcmp(req->res.reason, "OK") == 0))
@@ -316,35 +316,35 @@ static void prepare_head(struct http_reply *r, uint64_t content_length)
         r->left_bytes = content_length;
 }
 
-void http_reply_start(struct http_reply *r, uint64_t content_length)
+void http_response_start(struct http_response *r, uint64_t content_length)
 {
     if (r->over)
         return;
     prepare_head(r, content_length);
-    open_reply(r);
+    open_response(r);
     http_schedule_flush(r, 0);
 }
 
-void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms)
+void http_response_hold(struct http_response *r, uint64_t content_length, uint64_t hold_ms)
 {
     if (r->over)
         return;
     prepare_head(r, content_length);
-    r->state = REPLY_HELD;
+    r->state = RESPONSE_HELD;
     http_schedule_flush(r, hold_ms);
 }
 
-bool http_reply_withdraw(struct http_reply *r)
+bool http_response_withdraw(struct http_response *r)
 {
     struct http_request *req = r->req;
 
-    if (r->over || r->state != REPLY_HELD)
+    if (r->over || r->state != RESPONSE_HELD)
         return false;
     list_remove(&r->held_node);
     http1_bodies_release(&r->parts);
     r->queued_bytes = 0;
     r->left_bytes = UINT64_MAX;
-    r->state = REPLY_NEW;
+    r->state = RESPONSE_NEW;
     req->res.status = 0;
     req->res.reason = NULL;
     req->res.content_length = UINT64_MAX;
@@ -353,13 +353,13 @@ bool http_reply_withdraw(struct http_reply *r)
     return true;
 }
 
-void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
+void http_response_send(struct http_response *r, struct http1_body *body, bool final)
 {
     if (r->over) {
         http1_body_release(body);
         return;
     }
-    ASSERT(r->state == REPLY_OPEN || r->state == REPLY_HELD);
+    ASSERT(r->state == RESPONSE_OPEN || r->state == RESPONSE_HELD);
     ASSERT(!r->final_queued);
     ASSERT(!r->abort_queued);
     if (body != NULL && r->left_bytes != UINT64_MAX) {
@@ -378,46 +378,46 @@ void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
     bool cut_short = final && r->left_bytes != 0 && r->left_bytes != UINT64_MAX;
     r->final_queued = final && !cut_short;
     r->abort_queued = cut_short;
-    if (r->state == REPLY_HELD) {
+    if (r->state == RESPONSE_HELD) {
         if (list_empty(&r->parts) && !r->final_queued && !r->abort_queued)
             return;
-        open_reply(r);
+        open_response(r);
     }
     if (!r->in_flight)
         pump_body(r);
 }
 
-void http_reply_abort(struct http_reply *r)
+void http_response_abort(struct http_response *r)
 {
     if (r->over || r->final_queued || r->abort_queued)
         return;
-    (void)http_reply_withdraw(r);
-    if (r->state == REPLY_NEW) {
+    (void)http_response_withdraw(r);
+    if (r->state == RESPONSE_NEW) {
         r->req->keep_alive = false;
-        http_reply_simple(r, 502, "text/plain; charset=utf-8", SLICE_LIT("Bad Gateway\n"));
+        http_response_simple(r, 502, "text/plain; charset=utf-8", SLICE_LIT("Bad Gateway\n"));
         return;
     }
-    ASSERT(r->state == REPLY_OPEN);
+    ASSERT(r->state == RESPONSE_OPEN);
     r->abort_queued = true;
     if (!r->in_flight)
         pump_body(r);
 }
 
-void http_reply_cut(struct http_reply *r)
+void http_response_cut(struct http_response *r)
 {
-    http_reply_abort(r);
-    if (r->over || r->state != REPLY_OPEN)
+    http_response_abort(r);
+    if (r->over || r->state != RESPONSE_OPEN)
         return;
     http1_bodies_release(&r->parts);
     r->queued_bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
-    r->state = REPLY_CLOSED;
+    r->state = RESPONSE_CLOSED;
     if (is_http2(r))
         http2_cut(r);
     else
         http1_cut(r);
 }
 
-void http_reply_drop_body(struct http_reply *r)
+void http_response_drop_body(struct http_response *r)
 {
     if (r->over)
         return;
@@ -429,8 +429,8 @@ void http_reply_drop_body(struct http_reply *r)
         http1_drop_body(r);
 }
 
-void http_reply_simple(struct http_reply *r, int status, const char *content_type,
-                       struct slice body)
+void http_response_simple(struct http_response *r, int status, const char *content_type,
+                          struct slice body)
 {
     struct http_request *req = r->req;
 
@@ -438,13 +438,13 @@ void http_reply_simple(struct http_reply *r, int status, const char *content_typ
         return;
     req->res.status = status;
     req->res.reason = http_status_reason(status);
-    http_request_answer(req, "Content-Type", slice_of(content_type));
-    http_reply_start(r, body.len);
-    http_reply_send(r, http1_body_copy(body), true);
+    http_request_add_response(req, "Content-Type", slice_of(content_type));
+    http_response_start(r, body.len);
+    http_response_send(r, http1_body_copy(body), true);
 }
 
-void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
-                       uint64_t idle_timeout_ms, const struct http_tunnel_end *end)
+void http_response_tunnel(struct http_response *r, const struct http1_upgraded *worker,
+                          uint64_t idle_timeout_ms, const struct http_tunnel_end *end)
 {
     struct http_server *s = r->conn->server;
 
@@ -452,13 +452,13 @@ void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker
         http_tunnel_start(s, NULL, NULL, worker, idle_timeout_ms, end);
         return;
     }
-    ASSERT(r->state == REPLY_NEW);
+    ASSERT(r->state == RESPONSE_NEW);
     ASSERT(!is_http2(r));
     r->req->res.status = 101;
     r->req->res.reason = http_status_reason(101);
     struct http_tunnel_bytes early = http1_upgrade(r);
     struct http_conn *c = r->conn;
-    end_reply(r, true);
+    end_response(r, true);
     http1_fini(c);
     http_tunnel_start(s, c, &early, worker, idle_timeout_ms, end);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes of an answer that go to the client's socket directly: those that are written at once,
+ * Bytes of a response that go to the client's socket directly: those that are written at once,
  * and those that are moved from a socket.
  */
 #include "tests/unit/http/http_server_fixture.h"
@@ -11,7 +11,7 @@
 
 enum { BODY = 100000, HUGE_BODY = 32 * 1024 * 1024, HOLD_LONG_MS = 60000 };
 
-/* A stream; the reply reads from one end, the test writes to the other. */
+/* A stream; the response reads from one end, the test writes to the other. */
 struct stream {
     struct transport from;
     int to;
@@ -89,7 +89,7 @@ static bool move_on(struct fixture *f, struct course *c)
 {
     if (c->written < c->bytes)
         c->written += write_some(c->stream, c->p + c->written, c->bytes - c->written);
-    ssize_t n = http_reply_move(&f->call->reply, &c->stream->from, c->bytes - c->moved);
+    ssize_t n = http_response_move(&f->call->response, &c->stream->from, c->bytes - c->moved);
     int error = n == -1 ? errno : 0;
 
     assert_true(n > 0 || error == EAGAIN || error == ENOTSUP);
@@ -115,9 +115,9 @@ static void move_all(struct fixture *f, struct stream *s, const char *p, size_t 
     move_rest(f, &c);
 }
 
-static void end_answer(struct fixture *f)
+static void end_response(struct fixture *f)
 {
-    http_reply_send(&f->call->reply, http1_body_copy(SLICE_NULL), true);
+    http_response_send(&f->call->response, http1_body_copy(SLICE_NULL), true);
 }
 
 /* The client has a head, and then P. */
@@ -132,23 +132,23 @@ static void assert_client_has(struct fixture *f, const char *p, size_t bytes)
     assert_memory_equal(f->client.in.p + head, p, bytes);
 }
 
-static void move_answer(struct fixture *f, int family, bool held)
+static void move_response(struct fixture *f, int family, bool held)
 {
     struct stream s = open_stream(family);
     char *body = numbered(BODY);
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    f->call->reply.req->res.status = 200;
+    f->call->response.req->res.status = 200;
     if (held) {
-        http_reply_hold(&f->call->reply, BODY, HOLD_LONG_MS);
+        http_response_hold(&f->call->response, BODY, HOLD_LONG_MS);
     } else {
-        http_reply_start(&f->call->reply, BODY);
+        http_response_start(&f->call->response, BODY);
         fixture_await(f, "\r\n\r\n");
     }
     move_all(f, &s, body, BODY);
-    assert_int_equal(f->call->reply.left_bytes, 0);
-    end_answer(f);
+    assert_int_equal(f->call->response.left_bytes, 0);
+    end_response(f);
     assert_client_has(f, body, BODY);
     assert_true(raw_has(&f->client, "HTTP/1.1 200 OK\r\n"));
     assert_true(raw_has(&f->client, "Content-Length: 100000\r\n"));
@@ -161,26 +161,26 @@ static void move_answer(struct fixture *f, int family, bool held)
 
 static void body_is_moved_from_a_socket_of_the_internet(void **state)
 {
-    move_answer(*state, AF_INET, false);
+    move_response(*state, AF_INET, false);
 }
 
 static void body_is_moved_from_a_unix_socket(void **state)
 {
-    move_answer(*state, AF_UNIX, false);
+    move_response(*state, AF_UNIX, false);
 }
 
 static void head_that_is_held_goes_out_before_the_first_byte_that_is_moved(void **state)
 {
-    move_answer(*state, AF_INET, true);
+    move_response(*state, AF_INET, true);
 }
 
 static void the_next_request_follows_on_the_same_connection(void **state)
 {
     struct fixture *f = *state;
 
-    move_answer(f, AF_INET, true);
+    move_response(f, AF_INET, true);
     text_clear(&f->client.in);
-    f->answer = answer_hello;
+    f->response = response_hello;
     fixture_send(f, GET);
     fixture_await(f, "\r\n\r\nhello");
     fixture_await_gone(f, 2);
@@ -191,7 +191,7 @@ static bool queue_is_empty(void *context)
     struct fixture *f = context;
 
     raw_read(&f->client, SIZE_MAX);
-    return f->call->reply.queued_bytes == 0;
+    return f->call->response.queued_bytes == 0;
 }
 
 static void bytes_that_the_client_does_not_take_are_queued_and_nothing_more_is_moved(void **state)
@@ -203,18 +203,18 @@ static void bytes_that_the_client_does_not_take_are_queued_and_nothing_more_is_m
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, HUGE_BODY);
+    start_response(f->call, 200, HUGE_BODY);
     fixture_await(f, "\r\n\r\n");
     while (move_on(f, &c))
         assert_true(c.moved < HUGE_BODY);
-    assert_true(f->call->reply.queued_bytes > 0);
-    assert_int_equal(f->call->reply.sent_bytes + f->call->reply.queued_bytes, c.moved);
+    assert_true(f->call->response.queued_bytes > 0);
+    assert_int_equal(f->call->response.sent_bytes + f->call->response.queued_bytes, c.moved);
     assert_int_equal(f->drained, 0);
     /* The client takes it after all. */
     raw_turn_until(f->loop, queue_is_empty, f);
     assert_true(f->drained > 0);
     move_rest(f, &c);
-    end_answer(f);
+    end_response(f);
     assert_client_has(f, body, HUGE_BODY);
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);
@@ -225,11 +225,12 @@ static void bytes_that_the_client_does_not_take_are_queued_and_nothing_more_is_m
 
 static void assert_not_moved(struct fixture *f, struct stream *s, size_t max)
 {
-    assert_int_equal(http_reply_move(&f->call->reply, &s->from, max), -1);
+    assert_int_equal(http_response_move(&f->call->response, &s->from, max), -1);
     assert_int_equal(errno, ENOTSUP);
 }
 
-static void answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_moved(void **state)
+static void
+responses_in_chunks_or_without_a_body_and_more_than_announced_are_not_moved(void **state)
 {
     struct fixture *f = *state;
     struct stream s = open_stream(AF_INET);
@@ -238,23 +239,23 @@ static void answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
     assert_not_moved(f, &s, 5); /* not begun */
-    start_answer(f->call, 200, UINT64_MAX);
+    start_response(f->call, 200, UINT64_MAX);
     fixture_await(f, "\r\n\r\n");
     assert_not_moved(f, &s, 5);
-    end_answer(f);
+    end_response(f);
     fixture_await_gone(f, 1);
     fixture_send(f, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     fixture_await_requests(f, 2);
-    start_answer(f->call, 200, 5);
+    start_response(f->call, 200, 5);
     assert_not_moved(f, &s, 5);
-    end_answer(f);
+    end_response(f);
     fixture_await_gone(f, 2);
     fixture_send(f, GET);
     fixture_await_requests(f, 3);
-    start_answer(f->call, 200, 4);
+    start_response(f->call, 200, 4);
     assert_not_moved(f, &s, 5);
-    assert_int_equal(http_reply_move(&f->call->reply, &s.from, 4), 4);
-    end_answer(f);
+    assert_int_equal(http_response_move(&f->call->response, &s.from, 4), 4);
+    end_response(f);
     fixture_await(f, "\r\n\r\nhell");
     fixture_await_gone(f, 3);
     close_stream(&s);
@@ -263,7 +264,7 @@ static void answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_
 static void a_null_response_is_not_moved(void **state)
 {
     (void)state;
-    assert_int_equal(http_reply_move(NULL, NULL, 1), -1);
+    assert_int_equal(http_response_move(NULL, NULL, 1), -1);
     assert_int_equal(errno, ENOTSUP);
 }
 
@@ -273,7 +274,7 @@ static ssize_t first_move(struct fixture *f, struct stream *s)
     struct pollfd p = {.fd = s->from.fd, .events = POLLIN};
 
     assert_int_equal(poll(&p, 1, RAW_DEADLINE_MS), 1);
-    return http_reply_move(&f->call->reply, &s->from, BODY);
+    return http_response_move(&f->call->response, &s->from, BODY);
 }
 
 static void end_and_emptiness_of_the_socket_are_distinguished(void **state)
@@ -283,20 +284,20 @@ static void end_and_emptiness_of_the_socket_are_distinguished(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, BODY);
-    assert_int_equal(http_reply_move(&f->call->reply, &s.from, BODY), -1);
+    start_response(f->call, 200, BODY);
+    assert_int_equal(http_response_move(&f->call->response, &s.from, BODY), -1);
     assert_int_equal(errno, EAGAIN);
     close(s.to);
     s.to = -1;
     assert_int_equal(first_move(f, &s), 0);
-    http_reply_abort(&f->call->reply);
+    http_response_abort(&f->call->response);
     raw_await_end(f->loop, &f->client);
     fixture_await_gone(f, 1);
     assert_false(f->gone_done);
     close_stream(&s);
 }
 
-static void answer_that_is_cut_after_what_was_moved_ends_with_that(void **state)
+static void response_that_is_cut_after_what_was_moved_ends_with_that(void **state)
 {
     struct fixture *f = *state;
     struct stream s = open_stream(AF_INET);
@@ -304,9 +305,9 @@ static void answer_that_is_cut_after_what_was_moved_ends_with_that(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, BODY + 1);
+    start_response(f->call, 200, BODY + 1);
     move_all(f, &s, body, BODY);
-    http_reply_abort(&f->call->reply);
+    http_response_abort(&f->call->response);
     assert_client_has(f, body, BODY);
     raw_await_end(f->loop, &f->client);
     assert_true(raw_has(&f->client, "Content-Length: 100001\r\n"));
@@ -324,7 +325,7 @@ static void client_that_leaves_what_is_moved_is_noticed(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, HUGE_BODY);
+    start_response(f->call, 200, HUGE_BODY);
     fixture_await(f, "\r\n\r\n");
     raw_reset(&f->client);
     assert_true(write_some(&s, body, BODY) > 0);
@@ -350,14 +351,15 @@ static void memory_is_free_again_before_the_call_returns_when_the_client_takes_a
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, 20);
-    http_reply_send(&f->call->reply,
-                    http1_body_borrow((struct slice){body, 10}, count_release, &released), false);
+    start_response(f->call, 200, 20);
+    http_response_send(&f->call->response,
+                       http1_body_borrow((struct slice){body, 10}, count_release, &released),
+                       false);
     assert_int_equal(released, 1);
-    assert_int_equal(f->call->reply.queued_bytes, 0);
-    http_reply_send(&f->call->reply,
-                    http1_body_borrow((struct slice){body + 10, 10}, count_release, &released),
-                    true);
+    assert_int_equal(f->call->response.queued_bytes, 0);
+    http_response_send(&f->call->response,
+                       http1_body_borrow((struct slice){body + 10, 10}, count_release, &released),
+                       true);
     assert_int_equal(released, 2);
     assert_int_equal(f->gone, 0); /* the caller still owns the response */
     assert_client_has(f, body, 20);
@@ -374,8 +376,8 @@ static void client_that_leaves_after_the_last_byte_has_been_served(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, 5);
-    http_reply_send(&f->call->reply, body_of("hello"), true);
+    start_response(f->call, 200, 5);
+    http_response_send(&f->call->response, body_of("hello"), true);
     raw_close(&f->client);
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);
@@ -390,14 +392,14 @@ int main(void)
         TEST(head_that_is_held_goes_out_before_the_first_byte_that_is_moved),
         TEST(the_next_request_follows_on_the_same_connection),
         TEST(bytes_that_the_client_does_not_take_are_queued_and_nothing_more_is_moved),
-        TEST(answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_moved),
+        TEST(responses_in_chunks_or_without_a_body_and_more_than_announced_are_not_moved),
         TEST(a_null_response_is_not_moved),
         TEST(end_and_emptiness_of_the_socket_are_distinguished),
-        TEST(answer_that_is_cut_after_what_was_moved_ends_with_that),
+        TEST(response_that_is_cut_after_what_was_moved_ends_with_that),
         TEST(client_that_leaves_what_is_moved_is_noticed),
         TEST(memory_is_free_again_before_the_call_returns_when_the_client_takes_all),
         TEST(client_that_leaves_after_the_last_byte_has_been_served),
     };
 
-    return cmocka_run_group_tests_name("http_reply_move", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("http_response_move", tests, NULL, NULL);
 }

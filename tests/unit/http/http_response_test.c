@@ -9,54 +9,54 @@
 
 enum { HOLD_LONG_MS = 60000, HOLD_SHORT_MS = 20 };
 
-static void hold_answer(struct call *call, int status, uint64_t length, uint64_t hold_ms)
+static void hold_response(struct call *call, int status, uint64_t length, uint64_t hold_ms)
 {
-    struct http_request *req = call->reply.req;
+    struct http_request *req = call->response.req;
 
     req->res.status = status;
-    http_request_answer(req, "X-Held", SLICE_LIT("1"));
-    http_reply_hold(&call->reply, length, hold_ms);
+    http_request_add_response(req, "X-Held", SLICE_LIT("1"));
+    http_response_hold(&call->response, length, hold_ms);
 }
 
-static void held_answer_goes_out_with_its_first_bytes(void **state)
+static void held_response_goes_out_with_its_first_bytes(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
+    hold_response(f->call, 200, 5, HOLD_LONG_MS);
     loop_turn(f->loop, 0);
     assert_false(raw_has(&f->client, "HTTP/1.1"));
-    http_reply_send(&f->call->reply, body_of("hello"), true);
+    http_response_send(&f->call->response, body_of("hello"), true);
     fixture_await(f, "X-Held: 1\r\n");
     fixture_await(f, "\r\n\r\nhello");
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);
 }
 
-static void held_answer_goes_out_when_its_time_is_up(void **state)
+static void held_response_goes_out_when_its_time_is_up(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    hold_answer(f->call, 200, 5, HOLD_SHORT_MS);
+    hold_response(f->call, 200, 5, HOLD_SHORT_MS);
     fixture_await(f, "X-Held: 1\r\n");
-    assert_false(http_reply_withdraw(&f->call->reply));
-    http_reply_send(&f->call->reply, body_of("hello"), true);
+    assert_false(http_response_withdraw(&f->call->response));
+    http_response_send(&f->call->response, body_of("hello"), true);
     fixture_await(f, "\r\n\r\nhello");
 }
 
-static void held_answer_that_is_taken_back_leaves_no_trace_in_the_next(void **state)
+static void held_response_that_is_taken_back_leaves_no_trace_in_the_next(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    hold_answer(f->call, 503, 99, HOLD_LONG_MS);
-    assert_true(http_reply_withdraw(&f->call->reply));
-    start_answer(f->call, 200, 5);
-    http_reply_send(&f->call->reply, body_of("hello"), true);
+    hold_response(f->call, 503, 99, HOLD_LONG_MS);
+    assert_true(http_response_withdraw(&f->call->response));
+    start_response(f->call, 200, 5);
+    http_response_send(&f->call->response, body_of("hello"), true);
     fixture_await(f, "\r\n\r\nhello");
     assert_true(raw_has(&f->client, "HTTP/1.1 200 OK\r\n"));
     assert_false(raw_has(&f->client, "X-Held"));
@@ -67,31 +67,31 @@ static void put_lines(struct call *call, const char *lines)
 {
     size_t bytes = strlen(lines);
 
-    memcpy(http_reply_room(&call->reply, bytes), lines, bytes);
-    http_reply_lines(&call->reply, bytes);
+    memcpy(http_response_room(&call->response, bytes), lines, bytes);
+    http_response_lines(&call->response, bytes);
 }
 
-static void lines_follow_the_fields_and_go_with_an_answer_that_is_taken_back(void **state)
+static void lines_follow_the_fields_and_go_with_a_response_that_is_taken_back(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
     put_lines(f->call, "X-Line: 1\r\nX-Line: 2\r\n");
-    hold_answer(f->call, 503, 99, HOLD_LONG_MS);
-    assert_true(http_reply_withdraw(&f->call->reply));
+    hold_response(f->call, 503, 99, HOLD_LONG_MS);
+    assert_true(http_response_withdraw(&f->call->response));
     put_lines(f->call, "X-Line: 3\r\n");
-    hold_answer(f->call, 200, UINT64_MAX, HOLD_LONG_MS);
-    http_reply_send(&f->call->reply, body_of("hello"), true);
+    hold_response(f->call, 200, UINT64_MAX, HOLD_LONG_MS);
+    http_response_send(&f->call->response, body_of("hello"), true);
     fixture_await(f, "\r\nX-Held: 1\r\nX-Line: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
                      "5\r\nhello\r\n0\r\n\r\n");
     assert_false(raw_has(&f->client, "X-Line: 1"));
 }
 
 /* A head and its body are one piece then, the rest of which waits. */
-static void small_answer_that_the_socket_does_not_take_at_once_comes_whole(void **state)
+static void small_response_that_the_socket_does_not_take_at_once_comes_whole(void **state)
 {
-    enum { BODY = 4000, ANSWERS_MAX = 20000 };
+    enum { BODY = 4000, RESPONSES_MAX = 20000 };
     struct fixture *f = *state;
     char body[BODY];
     unsigned n = 0;
@@ -99,14 +99,14 @@ static void small_answer_that_the_socket_does_not_take_at_once_comes_whole(void 
     do {
         fixture_send(f, GET);
         fixture_await_requests(f, ++n);
-        assert_true(n < ANSWERS_MAX);
+        assert_true(n < RESPONSES_MAX);
         memset(body, 'a' + (int)(n % 26), BODY);
-        start_answer(f->call, 200, BODY);
-        http_reply_send(&f->call->reply, http1_body_copy((struct slice){body, BODY}), true);
+        start_response(f->call, 200, BODY);
+        http_response_send(&f->call->response, http1_body_copy((struct slice){body, BODY}), true);
         fixture_turns(f, 2);
     } while (f->gone == n);
-    assert_int_equal(f->call->reply.queued_bytes, BODY);
-    assert_int_equal(f->call->reply.sent_bytes, 0);
+    assert_int_equal(f->call->response.queued_bytes, BODY);
+    assert_int_equal(f->call->response.sent_bytes, 0);
     raw_await_bytes(f->loop, &f->client, (size_t)n * BODY);
     body[BODY - 1] = '\0';
     fixture_await(f, body);
@@ -136,8 +136,8 @@ static void lines_that_fill_more_than_a_block_come_whole(void **state)
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
     put_lines(f->call, lines);
-    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
-    http_reply_send(&f->call->reply, body_of("hello"), true);
+    hold_response(f->call, 200, 5, HOLD_LONG_MS);
+    http_response_send(&f->call->response, body_of("hello"), true);
     fixture_await(f, "\r\n\r\nhello");
     assert_true(raw_has(&f->client, lines));
     assert_true(raw_has(&f->client, "Content-Length: 5\r\n"));
@@ -149,35 +149,35 @@ static void head_has_date_connection_and_length_first(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    hold_answer(f->call, 299, 1234567890, HOLD_LONG_MS);
-    f->call->reply.req->res.reason = "As It Was";
-    http_reply_send(&f->call->reply, body_of("hello"), false);
+    hold_response(f->call, 299, 1234567890, HOLD_LONG_MS);
+    f->call->response.req->res.reason = "As It Was";
+    http_response_send(&f->call->response, body_of("hello"), false);
     fixture_await(f, "\r\n\r\nhello");
     assert_true(raw_has(&f->client, "HTTP/1.1 299 As It Was\r\nDate: "));
     assert_true(raw_has(&f->client, " GMT\r\nConnection: keep-alive\r\n"
                                     "Content-Length: 1234567890\r\n"));
 }
 
-static void held_answer_that_is_aborted_is_a_bad_gateway(void **state)
+static void held_response_that_is_aborted_is_a_bad_gateway(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
-    http_reply_abort(&f->call->reply);
+    hold_response(f->call, 200, 5, HOLD_LONG_MS);
+    http_response_abort(&f->call->response);
     fixture_await(f, "HTTP/1.1 502 Bad Gateway\r\n");
     raw_await_end(f->loop, &f->client);
     assert_false(raw_has(&f->client, "X-Held"));
 }
 
-static void client_that_leaves_a_held_answer_is_noticed(void **state)
+static void client_that_leaves_a_held_response_is_noticed(void **state)
 {
     struct fixture *f = *state;
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    hold_answer(f->call, 200, 5, HOLD_LONG_MS);
+    hold_response(f->call, 200, 5, HOLD_LONG_MS);
     raw_close(&f->client);
     fixture_await_gone(f, 1);
     assert_false(f->gone_done);
@@ -220,8 +220,8 @@ static void borrowed_body_is_given_back_once_it_has_been_sent(void **state)
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, 4);
-    http_reply_send(&f->call->reply, borrow(l, 4), true);
+    start_response(f->call, 200, 4);
+    http_response_send(&f->call->response, borrow(l, 4), true);
     fixture_await(f, "\r\n\r\nlent");
     fixture_await_gone(f, 1);
     assert_int_equal(l->lent, 0);
@@ -236,9 +236,9 @@ static void borrowed_body_stays_borrowed_until_the_client_has_taken_it_or_left(v
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, UINT64_MAX);
+    start_response(f->call, 200, UINT64_MAX);
     for (unsigned i = 0; i < pieces; ++i)
-        http_reply_send(&f->call->reply, borrow(l, sizeof(l->bytes)), i == pieces - 1);
+        http_response_send(&f->call->response, borrow(l, sizeof(l->bytes)), i == pieces - 1);
     fixture_turns(f, 20);
     assert_in_range(l->lent, 1, pieces);
     raw_reset(&f->client);
@@ -254,8 +254,8 @@ static void borrowed_body_that_is_not_sent_is_given_back_at_once(void **state)
 
     fixture_send(f, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     fixture_await_requests(f, 1);
-    start_answer(f->call, 200, 4);
-    http_reply_send(&f->call->reply, borrow(l, 4), true);
+    start_response(f->call, 200, 4);
+    http_response_send(&f->call->response, borrow(l, 4), true);
     assert_int_equal(l->lent, 0);
     fixture_await(f, "Content-Length: 4\r\n");
     assert_false(raw_has(&f->client, "lent"));
@@ -265,19 +265,19 @@ static void borrowed_body_that_is_not_sent_is_given_back_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(held_answer_goes_out_with_its_first_bytes),
-        TEST(held_answer_goes_out_when_its_time_is_up),
-        TEST(held_answer_that_is_taken_back_leaves_no_trace_in_the_next),
-        TEST(lines_follow_the_fields_and_go_with_an_answer_that_is_taken_back),
-        TEST(small_answer_that_the_socket_does_not_take_at_once_comes_whole),
+        TEST(held_response_goes_out_with_its_first_bytes),
+        TEST(held_response_goes_out_when_its_time_is_up),
+        TEST(held_response_that_is_taken_back_leaves_no_trace_in_the_next),
+        TEST(lines_follow_the_fields_and_go_with_a_response_that_is_taken_back),
+        TEST(small_response_that_the_socket_does_not_take_at_once_comes_whole),
         TEST(lines_that_fill_more_than_a_block_come_whole),
         TEST(head_has_date_connection_and_length_first),
-        TEST(held_answer_that_is_aborted_is_a_bad_gateway),
-        TEST(client_that_leaves_a_held_answer_is_noticed),
+        TEST(held_response_that_is_aborted_is_a_bad_gateway),
+        TEST(client_that_leaves_a_held_response_is_noticed),
         TEST(borrowed_body_is_given_back_once_it_has_been_sent),
         TEST(borrowed_body_stays_borrowed_until_the_client_has_taken_it_or_left),
         TEST(borrowed_body_that_is_not_sent_is_given_back_at_once),
     };
 
-    return cmocka_run_group_tests_name("http_reply", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("http_response", tests, NULL, NULL);
 }

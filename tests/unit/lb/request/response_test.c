@@ -63,5 +63,5 @@ int main(void)
         cmocka_unit_test(values_are_not_escaped_where_there_is_no_markup),
     };
 
-    return cmocka_run_group_tests_name("answer", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("response", tests, NULL, NULL);
 }
