@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* The parsed options. Constant; several threads read them concurrently. */
-struct example {
+struct example_options {
     unsigned segments;
 };
 
@@ -30,7 +30,7 @@ static void *example_create(const char *options, char *why, size_t why_room)
         }
         segments = (unsigned)(options[0] - '0');
     }
-    struct example *e = malloc(sizeof(*e));
+    struct example_options *e = malloc(sizeof(*e));
     if (e == NULL) {
         snprintf(why, why_room, "out of memory");
         return NULL;
@@ -47,7 +47,7 @@ static void example_destroy(void *instance)
 static size_t example_classify(void *instance, const struct rlb_environment *env, char *out,
                                size_t room)
 {
-    const struct example *e = instance;
+    const struct example_options *e = instance;
     size_t len;
     size_t end = 1;
     unsigned left = e->segments;

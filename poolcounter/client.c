@@ -27,14 +27,14 @@
 /* ---- time-outs of a client ---- */
 
 /* Bytes in transit to C. */
-static int unread_bytes(const struct client *c)
+static int unread_bytes(const struct server_client *c)
 {
     int bytes = 0;
 
     return ioctl(c->fd, SIOCOUTQ, &bytes) == 0 ? bytes : INT_MAX;
 }
 
-static void wait_for_reader(struct client *c)
+static void wait_for_reader(struct server_client *c)
 {
     c->responses->unread = unread_bytes(c);
     server_timer_start(c->server, &c->patience, c->server->config->s.send_timeout_ms);
@@ -42,7 +42,7 @@ static void wait_for_reader(struct client *c)
 
 static void patience_over(struct timer *t)
 {
-    struct client *c = container_of(t, struct client, patience);
+    struct server_client *c = container_of(t, struct server_client, patience);
     struct server *s = c->server;
     uint64_t idle_timeout_ms = s->config->s.idle_timeout_ms;
 
@@ -69,7 +69,7 @@ static void patience_over(struct timer *t)
                        due_ms > server_now_ms(s) ? due_ms - server_now_ms(s) : idle_timeout_ms);
 }
 
-void client_watch_idling(struct client *c)
+void client_watch_idling(struct server_client *c)
 {
     if (c->responses != NULL)
         return;
@@ -81,7 +81,7 @@ void client_watch_idling(struct client *c)
 
 /* ---- out ---- */
 
-static void watch_for(struct client *c, uint32_t events)
+static void watch_for(struct server_client *c, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = c};
 
@@ -91,7 +91,7 @@ static void watch_for(struct client *c, uint32_t events)
 }
 
 /* Returns the number of bytes that the socket accepted; SIZE_MAX if the connection is broken. */
-static size_t try_send(const struct client *c, struct slice bytes)
+static size_t try_send(const struct server_client *c, struct slice bytes)
 {
     ssize_t n = TEMP_FAILURE_RETRY(send(c->fd, bytes.p, bytes.len, MSG_NOSIGNAL));
 
@@ -101,7 +101,7 @@ static size_t try_send(const struct client *c, struct slice bytes)
 }
 
 /* May close C. */
-static void send_response(struct client *c, struct slice bytes)
+static void send_response(struct server_client *c, struct slice bytes)
 {
     bool waits = c->responses != NULL;
 
@@ -135,12 +135,12 @@ static void send_response(struct client *c, struct slice bytes)
     wait_for_reader(c);
 }
 
-static void add_line(struct client *c, struct slice line)
+static void add_line(struct server_client *c, struct slice line)
 {
     text_add(&c->server->responses, line);
 }
 
-static void respond_counted(struct client *c, struct slice line, enum poolcounter_stat stat)
+static void respond_counted(struct server_client *c, struct slice line, enum poolcounter_stat stat)
 {
     stat_add(c->server->cell, stat, 1);
     add_line(c, line);
@@ -148,19 +148,19 @@ static void respond_counted(struct client *c, struct slice line, enum poolcounte
 
 /* ---- the stack ---- */
 
-static struct client_lock *lock_at(struct client *c, size_t i)
+static struct client_lock *lock_at(struct server_client *c, size_t i)
 {
     return i == 0 ? &c->first : &c->more[i - 1];
 }
 
 /* C's newest lock, or NULL. */
-static struct client_lock *newest_lock(struct client *c)
+static struct client_lock *newest_lock(struct server_client *c)
 {
     return c->nlocks != 0 ? lock_at(c, c->nlocks - 1U) : NULL;
 }
 
 /* Returns a lock to push; NULL if out of memory. Most clients never have more than one. */
-static struct client_lock *next_lock(struct client *c)
+static struct client_lock *next_lock(struct server_client *c)
 {
     if (c->nlocks == 0) {
         c->first.client = c;
@@ -176,7 +176,7 @@ static struct client_lock *next_lock(struct client *c)
     return lock_at(c, c->nlocks);
 }
 
-static bool is_waiting(struct client *c)
+static bool is_waiting(struct server_client *c)
 {
     struct client_lock *cl = newest_lock(c);
 
@@ -194,7 +194,7 @@ static bool is_woken(const struct client_lock *cl)
 /* Counts the end of CL's wait, whatever the reason. Returns its duration [us]. */
 static uint64_t note_wait_over(struct client_lock *cl)
 {
-    struct client *c = cl->client;
+    struct server_client *c = cl->client;
     struct server *s = c->server;
     uint64_t waited_us = s->now_us - c->wait_since_us;
 
@@ -243,7 +243,7 @@ static void note_end(struct client_lock *cl)
 
 /* ---- lines ---- */
 
-static void acquire_new(struct client *c, struct counter_request *ask)
+static void acquire_new(struct server_client *c, struct counter_request *ask)
 {
     struct server *s = c->server;
     struct client_lock *cl = next_lock(c);
@@ -295,7 +295,7 @@ static void acquire_new(struct client *c, struct counter_request *ask)
     }
 }
 
-static void acquire_lock(struct client *c, struct pool_counter_line *line)
+static void acquire_lock(struct server_client *c, struct pool_counter_line *line)
 {
     if (c->nlocks == CLIENT_LOCKS_MAX)
         respond_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
@@ -307,7 +307,7 @@ static void acquire_lock(struct client *c, struct pool_counter_line *line)
         acquire_new(c, &line->ask);
 }
 
-static void pc_client_release(struct client *c)
+static void pc_client_release(struct server_client *c)
 {
     struct server *s = c->server;
     struct client_lock *cl = newest_lock(c);
@@ -325,7 +325,7 @@ static void pc_client_release(struct client *c)
     add_line(c, SLICE_LIT("RELEASED\n"));
 }
 
-static void send_stats(struct client *c, struct slice what)
+static void send_stats(struct server_client *c, struct slice what)
 {
     struct server *s = c->server;
     struct stats_figures figures = {.counters = *counter_stats(s->table),
@@ -338,7 +338,7 @@ static void send_stats(struct client *c, struct slice what)
 }
 
 /* Executes one line of C; a response that exists already is added to the server's responses. */
-static void run_line(struct client *c, struct slice text)
+static void run_line(struct server_client *c, struct slice text)
 {
     struct server *s = c->server;
     struct pool_counter_line line;
@@ -365,7 +365,7 @@ static void run_line(struct client *c, struct slice text)
 
 void client_wake(struct client_lock *cl)
 {
-    struct client *c = cl->client;
+    struct server_client *c = cl->client;
     const struct client_lock *top = newest_lock(c);
 
     ASSERT(cl == top);
@@ -377,7 +377,7 @@ void client_wake(struct client_lock *cl)
 
 static void wait_over(struct timer *t)
 {
-    struct client *c = container_of(t, struct client, wait);
+    struct server_client *c = container_of(t, struct server_client, wait);
     struct client_lock *cl = newest_lock(c);
 
     /* It may have been woken in this very round. */
@@ -393,7 +393,7 @@ static void wait_over(struct timer *t)
 /* ---- in ---- */
 
 /* Run the lines of IN, which is in the server's buffer, until they are run or responses wait. */
-static void run_lines(struct client *c, struct slice in)
+static void run_lines(struct server_client *c, struct slice in)
 {
     struct server *s = c->server;
     enum pool_counter_cut cut = CUT_LINE;
@@ -437,7 +437,7 @@ static void run_lines(struct client *c, struct slice in)
     c->rest_bytes = (uint32_t)in.len;
 }
 
-static void client_read(struct client *c)
+static void client_read(struct server_client *c)
 {
     struct server *s = c->server;
     size_t rest = c->rest_bytes;
@@ -456,7 +456,7 @@ static void client_read(struct client *c)
 }
 
 /* The socket takes responses again. */
-static void client_write(struct client *c)
+static void client_write(struct server_client *c)
 {
     struct responses *a = c->responses;
     size_t sent = try_send(c, (struct slice){a->bytes, a->len});
@@ -480,7 +480,7 @@ static void client_write(struct client *c)
     run_lines(c, (struct slice){c->server->input, c->rest_bytes});
 }
 
-void client_ready(struct client *c, uint32_t events)
+void client_ready(struct server_client *c, uint32_t events)
 {
     if (c->fd >= 0 && c->nlocks != 0 && is_woken(newest_lock(c)))
         client_wake(newest_lock(c));
@@ -497,9 +497,9 @@ void client_ready(struct client *c, uint32_t events)
 
 /* ---- life ---- */
 
-struct client *client_create(struct server *s, int fd, struct address_count *source)
+struct server_client *client_create(struct server *s, int fd, struct address_count *source)
 {
-    struct client *c = calloc(1, sizeof(*c));
+    struct server_client *c = calloc(1, sizeof(*c));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
 
     if (c == NULL || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -521,7 +521,7 @@ struct client *client_create(struct server *s, int fd, struct address_count *sou
     return c;
 }
 
-void client_close(struct client *c)
+void client_close(struct server_client *c)
 {
     struct server *s = c->server;
 

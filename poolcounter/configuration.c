@@ -31,7 +31,7 @@ TABLE(type, "TYPE", "types.NAME", struct type_settings);
 const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
     &poolcounter_table, &admin_table, &type_table};
 
-static void read_listen(struct configuration *c, struct diag *d)
+static void read_listen(struct poolcounter_config *c, struct diag *d)
 {
     const struct config_node *root = c->yaml.root;
     const struct config_node *at = config_place(root, "listen", root);
@@ -52,7 +52,7 @@ static void read_listen(struct configuration *c, struct diag *d)
     }
 }
 
-static void read_types(struct configuration *c, struct diag *d)
+static void read_types(struct poolcounter_config *c, struct diag *d)
 {
     const struct config_node *map = c->s.types;
 
@@ -87,10 +87,11 @@ static void read_types(struct configuration *c, struct diag *d)
     }
 }
 
-struct configuration *configuration_read(const char *file, const struct slice *text, struct diag *d)
+struct poolcounter_config *configuration_read(const char *file, const struct slice *text,
+                                              struct diag *d)
 {
     static const struct slice empty = {"", 0};
-    struct configuration *c = xcalloc(1, sizeof(*c));
+    struct poolcounter_config *c = xcalloc(1, sizeof(*c));
     unsigned errors_before = d->errors;
     struct privileges rights;
 
@@ -115,7 +116,7 @@ struct configuration *configuration_read(const char *file, const struct slice *t
 
 void configuration_destroy(void *config)
 {
-    struct configuration *c = config;
+    struct poolcounter_config *c = config;
 
     if (c == NULL)
         return;

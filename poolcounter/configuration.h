@@ -41,7 +41,7 @@ struct type_limit {
     struct counter_limits limits;
 };
 
-struct configuration {
+struct poolcounter_config {
     struct config yaml;
     struct poolcounter_settings s;
     struct admin_config admin;
@@ -54,9 +54,9 @@ struct configuration {
 
 /* Reads FILE (NULL: all defaults), or, if TEXT is not NULL, that; FILE is then used in messages.
  * Adds every problem to D; returns NULL if there is any. */
-struct configuration *configuration_read(const char *file, const struct slice *text,
-                                         struct diag *d);
-/* CONFIG, a struct configuration, may be NULL. */
+struct poolcounter_config *configuration_read(const char *file, const struct slice *text,
+                                              struct diag *d);
+/* CONFIG, a struct poolcounter_config, may be NULL. */
 void configuration_destroy(void *config);
 
 /*

@@ -32,8 +32,8 @@ static void on_pc_hup(void *context)
 {
     struct poolcounter *p = context;
     struct diag d = {0};
-    struct configuration *new = configuration_read(p->line->file, NULL, &d);
-    struct configuration *old = p->config;
+    struct poolcounter_config *new = configuration_read(p->line->file, NULL, &d);
+    struct poolcounter_config *old = p->config;
 
     daemon_notify("RELOADING=1");
     if (new == NULL) {
@@ -192,7 +192,7 @@ static void inherit_standard_input(struct sockets *out)
 /* Binds the configured addresses. Returns false, with none open, after a failure (logged). */
 static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 {
-    const struct configuration *c = p->config;
+    const struct poolcounter_config *c = p->config;
     const struct command_line *l = p->listen;
     const struct addr *addresses = l->nlisten != 0 ? l->listen : c->listen;
     size_t n = l->nlisten != 0 ? l->nlisten : c->nlisten;
@@ -221,7 +221,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
  * root. */
 static bool pc_settle_rights(const struct poolcounter *p, const struct sockets *sockets)
 {
-    const struct configuration *c = p->config;
+    const struct poolcounter_config *c = p->config;
     struct privileges rights;
     bool change;
 
@@ -302,7 +302,7 @@ static void poolcounter_stop(struct poolcounter *p)
     configuration_destroy(p->config);
 }
 
-/* LISTEN is a struct command_line. Takes ownership of CONFIG, a struct configuration. */
+/* LISTEN is a struct command_line. Takes ownership of CONFIG, a struct poolcounter_config. */
 static int pc_run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};
@@ -334,7 +334,7 @@ static int pc_run(void *listen, void *config, const struct daemon_line *line)
 
 static void *pc_read_configuration(const char *file, struct diag *d)
 {
-    struct configuration *c = configuration_read(file, NULL, d);
+    struct poolcounter_config *c = configuration_read(file, NULL, d);
 
     if (c != NULL) {
         log_set_level((enum log_level)c->s.log_level);

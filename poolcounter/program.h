@@ -15,7 +15,7 @@
 struct poolcounter {
     const struct daemon_line *line;
     const struct command_line *listen;
-    struct configuration *config;
+    struct poolcounter_config *config;
     struct loop *loop;
     struct stats *stats;
     struct server *server;

@@ -28,7 +28,7 @@ static const struct stat_row rows[] = {
 const struct stats_table poolcounter_stats_table = {rows, ARRAY_LEN(rows)};
 
 /* A call of server_call; the pipe has its address. */
-struct ask {
+struct server_task {
     void (*fn)(struct server *s, void *context);
     void *context;
     sem_t responded;
@@ -110,7 +110,7 @@ static bool watch_listeners(struct server *s, bool accepting)
 
     s->accepting = accepting;
     for (size_t i = 0; i < s->nlisteners; ++i) {
-        struct listener *l = &s->listeners[i];
+        struct server_listener *l = &s->listeners[i];
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
 
         done &= epoll_ctl(s->epoll, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &event) == 0;
@@ -149,7 +149,7 @@ static void listeners_close(struct server *s)
 }
 
 /* Returns false if there are no more connections to accept, or none can be accepted now. */
-static bool accept_one(struct server *s, struct listener *l)
+static bool accept_one(struct server *s, struct server_listener *l)
 {
     struct addr peer = {.len = sizeof(peer.un)};
     size_t max = (size_t)s->config->s.max_connections;
@@ -207,26 +207,26 @@ void server_deliver(struct server *s)
 
 static void free_closed(struct server *s)
 {
-    struct client *c;
+    struct server_client *c;
 
-    while ((c = list_pop_entry(&s->closed, struct client, node)) != NULL)
+    while ((c = list_pop_entry(&s->closed, struct server_client, node)) != NULL)
         free(c);
 }
 
 /* Events of a client may be stale, but a closed client is not freed before the end of the round. */
 static void handle_event(struct server *s, const struct epoll_event *event)
 {
-    struct watched *w = event->data.ptr;
+    struct server_watch *w = event->data.ptr;
     unsigned accepts = ACCEPTS_MAX;
-    struct ask *ask;
+    struct server_task *ask;
 
     switch ((enum watched_kind)w->kind) {
     case WATCHED_CLIENT:
-        client_ready(container_of(w, struct client, watched), event->events);
+        client_ready(container_of(w, struct server_client, watched), event->events);
         break;
     case WATCHED_LISTENER:
         while (accepts-- != 0 && s->accepting &&
-               accept_one(s, container_of(w, struct listener, watched)))
+               accept_one(s, container_of(w, struct server_listener, watched)))
             continue;
         break;
     case WATCHED_ASK:
@@ -269,8 +269,8 @@ static void *server_run(void *context)
 
 void server_call(struct server *s, void (*fn)(struct server *s, void *context), void *context)
 {
-    struct ask ask = {.fn = fn, .context = context};
-    const struct ask *p = &ask;
+    struct server_task ask = {.fn = fn, .context = context};
+    const struct server_task *p = &ask;
 
     if (!s->running) {
         fn(s, context);
@@ -298,10 +298,10 @@ static void apply_limits(struct server *s)
 
 void server_configure(struct server *s, void *config)
 {
-    const struct configuration *old = s->config;
-    const struct configuration *new = config;
+    const struct poolcounter_config *old = s->config;
+    const struct poolcounter_config *new = config;
     const struct counter_limits none = {0};
-    struct client *c;
+    struct server_client *c;
 
     /* Removes the limits only of types that have none in NEW: the others must not be unlimited even
      * for a moment. */
@@ -339,7 +339,7 @@ void server_sockets(struct server *s, void *out)
 
 /* ---- life ---- */
 
-struct server *server_create(const struct configuration *config, struct stats *stats,
+struct server *server_create(const struct poolcounter_config *config, struct stats *stats,
                              const struct sockets *sockets, struct loop *loop,
                              struct loop_message *drained)
 {
@@ -376,7 +376,8 @@ struct server *server_create(const struct configuration *config, struct stats *s
     for (; s->nlisteners < sockets->n; ++s->nlisteners) {
         int fd = sockets->fds[s->nlisteners];
 
-        s->listeners[s->nlisteners] = (struct listener){.watched.kind = WATCHED_LISTENER, .fd = fd};
+        s->listeners[s->nlisteners] =
+            (struct server_listener){.watched.kind = WATCHED_LISTENER, .fd = fd};
         set_options(s, fd);
     }
     return s;
@@ -408,7 +409,7 @@ void server_stop(struct server *s)
 
 void server_destroy(struct server *s)
 {
-    struct client *c;
+    struct server_client *c;
 
     if (s == NULL)
         return;

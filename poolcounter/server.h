@@ -37,7 +37,7 @@ struct sockets {
  *   drained  posted to LOOP once, when the last client has disconnected after server_hand_over
  * Returns NULL if out of memory or descriptors; the caller retains ownership of the sockets then.
  */
-struct server *server_create(const struct configuration *config, struct stats *stats,
+struct server *server_create(const struct poolcounter_config *config, struct stats *stats,
                              const struct sockets *sockets, struct loop *loop,
                              struct loop_message *drained);
 /* Starts the thread. Returns false and sets errno on failure. */
@@ -55,7 +55,7 @@ void server_call(struct server *s, void (*fn)(struct server *s, void *context), 
 
 /* ---- for server_call ---- */
 
-/* Makes CONFIG, a struct configuration, effective. */
+/* Makes CONFIG, a struct poolcounter_config, effective. */
 void server_configure(struct server *s, void *config);
 /* Stops accepting and closes the listening sockets; existing clients are served until they
  * disconnect. CONTEXT is not used. */

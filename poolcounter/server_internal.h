@@ -47,12 +47,12 @@ enum {
 enum watched_kind { WATCHED_CLIENT, WATCHED_LISTENER, WATCHED_ASK };
 
 /* First member of each struct that epoll reports. */
-struct watched {
+struct server_watch {
     uint8_t kind; /* enum watched_kind */
 };
 
-struct listener {
-    struct watched watched;
+struct server_listener {
+    struct server_watch watched;
     /* All connections that were queued before the socket options were set, and therefore lack them,
      * have been accepted. */
     bool has_options;
@@ -76,11 +76,11 @@ struct types {
     struct type_entry others;
 };
 
-struct client;
+struct server_client;
 
 struct client_lock {
     struct counter_lease lock;
-    struct client *client;
+    struct server_client *client;
     struct type_entry *type;
 };
 
@@ -97,8 +97,8 @@ struct responses {
  * One client. It is in the server's `clients` or, after its socket was closed, in `closed` until
  * the end of the round, because epoll may still report it. An idle client has no buffers.
  */
-struct client {
-    struct watched watched;
+struct server_client {
+    struct server_watch watched;
     uint8_t nlocks;
     bool skipping; /* discarding the rest of a line that is too long */
     int fd;        /* -1: closed */
@@ -119,14 +119,14 @@ struct client {
 };
 
 struct server {
-    const struct configuration *config;
+    const struct poolcounter_config *config;
     struct stats *stats;
     struct stats_cell *cell;
     struct loop *loop;            /* of DRAINED */
     struct loop_message *drained; /* NULL once it is posted */
 
     int epoll;
-    struct listener listeners[LISTENERS_MAX];
+    struct server_listener listeners[LISTENERS_MAX];
     size_t nlisteners;
     bool accepting; /* the listeners are registered with epoll */
     struct timer accept_again;
@@ -150,7 +150,7 @@ struct server {
     bool handed_over, stop;
 
     /* ---- server_call ---- */
-    struct watched ask_watched;
+    struct server_watch ask_watched;
     int ask_fds[2]; /* a pipe of struct ask * */
     pthread_t thread;
     bool running; /* accessed only by the thread that uses server_call */
@@ -190,15 +190,15 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 
 /* ---- client.c ---- */
 /* Takes ownership of FD. Returns NULL and closes FD if out of memory or if epoll cannot add it. */
-struct client *client_create(struct server *s, int fd, struct address_count *source);
-void client_ready(struct client *c, uint32_t events);
+struct server_client *client_create(struct server *s, int fd, struct address_count *source);
+void client_ready(struct server_client *c, uint32_t events);
 /* Starts the time-out of an idle client, if there is one; not while responses wait. */
-void client_watch_idling(struct client *c);
+void client_watch_idling(struct server_client *c);
 /* Notifies the client of a woken lock. May close the client. */
 void client_wake(struct client_lock *cl);
 /* Its locks pass to the next clients, without reporting the work as done. C is freed at the end of
  * the round.
  */
-void client_close(struct client *c);
+void client_close(struct server_client *c);
 
 #endif

@@ -30,20 +30,20 @@ enum {
     NO_SLOT = 0,
 };
 
-struct point {
+struct hash_point {
     uint64_t at;
     uint32_t slot;
 };
 
-struct slot {
+struct hash_slot {
     struct worker *worker; /* NULL: it has left */
     bool in_ring;
 };
 
 struct hash {
-    struct point *ring;
+    struct hash_point *ring;
     size_t n, room;
-    struct slot *slots; /* slots[NO_SLOT] belongs to no worker */
+    struct hash_slot *slots; /* slots[NO_SLOT] belongs to no worker */
     size_t slots_room;
     uint32_t nslots;
     uint32_t *free; /* slots without worker and without points; as much room as SLOTS */
@@ -62,8 +62,8 @@ static uint32_t *slot_of(const struct worker *w)
 
 static int compare_points(const void *a, const void *b)
 {
-    const struct point *x = a;
-    const struct point *y = b;
+    const struct hash_point *x = a;
+    const struct hash_point *y = b;
 
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
@@ -80,10 +80,10 @@ static void renew_ring(struct hash *s, size_t nworkers)
         if (s->slots[s->ring[i].slot].worker != NULL)
             s->ring[old++] = s->ring[i];
     }
-    struct point *fresh = xmalloc((nworkers * POINTS - old + 1) * sizeof(*fresh));
+    struct hash_point *fresh = xmalloc((nworkers * POINTS - old + 1) * sizeof(*fresh));
     s->nfree = 0;
     for (uint32_t i = 1; i < s->nslots; ++i) {
-        struct slot *slot = &s->slots[i];
+        struct hash_slot *slot = &s->slots[i];
 
         if (slot->worker == NULL) {
             slot->in_ring = false;
@@ -94,7 +94,7 @@ static void renew_ring(struct hash *s, size_t nworkers)
             slot->in_ring = true;
             for (uint64_t k = 0; k < POINTS; ++k)
                 fresh[left++] =
-                    (struct point){.at = hash_mixed(h + k * 0x9e3779b97f4a7c15), .slot = i};
+                    (struct hash_point){.at = hash_mixed(h + k * 0x9e3779b97f4a7c15), .slot = i};
         }
     }
     qsort(fresh, left, sizeof(*fresh), compare_points);
@@ -149,7 +149,7 @@ static void hash_set_eligible(struct pool *p, struct worker *w, bool eligible)
         s->free = xrealloc(s->free, s->slots_room * sizeof(*s->free));
     }
     *slot_of(w) = s->nfree != 0 ? s->free[--s->nfree] : s->nslots++;
-    s->slots[*slot_of(w)] = (struct slot){.worker = w};
+    s->slots[*slot_of(w)] = (struct hash_slot){.worker = w};
     s->in_flight += worker_backlog(w);
 }
 

@@ -102,7 +102,7 @@ struct queued_event event_queue_take(struct event_queue *q)
 /* Entries are an array, linked as a ring in the order of use (entry 0 is its head), and as chains
  * of entries with keys in the same bucket. */
 
-struct entry {
+struct lru_entry {
     uint64_t key;
     uint32_t newer, older; /* ring */
     uint32_t chain;        /* next of its bucket; 0: none */
@@ -111,7 +111,7 @@ struct entry {
 struct lru {
     uint32_t size, n;
     uint32_t mask; /* buckets - 1 */
-    struct entry *entries;
+    struct lru_entry *entries;
     uint32_t *buckets; /* 0: empty */
 };
 
@@ -143,7 +143,7 @@ void lru_destroy(struct lru *c)
 void lru_clear(struct lru *c)
 {
     c->n = 0;
-    c->entries[0] = (struct entry){0};
+    c->entries[0] = (struct lru_entry){0};
     memset(c->buckets, 0, ((size_t)c->mask + 1) * sizeof(c->buckets[0]));
 }
 
@@ -152,7 +152,7 @@ static uint32_t *parts_bucket_of(const struct lru *c, uint64_t key)
     return &c->buckets[draw_mix(key, 0) & c->mask];
 }
 
-static void ring_remove(struct lru *c, const struct entry *e)
+static void ring_remove(struct lru *c, const struct lru_entry *e)
 {
     c->entries[e->newer].older = e->older;
     c->entries[e->older].newer = e->newer;
@@ -160,8 +160,8 @@ static void ring_remove(struct lru *c, const struct entry *e)
 
 static void ring_put_newest(struct lru *c, uint32_t at)
 {
-    struct entry *head = &c->entries[0];
-    struct entry *e = &c->entries[at];
+    struct lru_entry *head = &c->entries[0];
+    struct lru_entry *e = &c->entries[at];
 
     e->newer = 0;
     e->older = head->older;

@@ -31,7 +31,7 @@ enum {
 enum { NORMAL_ONLY = TRACE_TAG_NORMAL + 1, SPECIAL_ONLY = TRACE_TAG_SPECIAL + 1 };
 
 /* Requests of one phase; positions are not scaled. */
-struct stretch {
+struct phase_part {
     size_t phase;
     int from, to; /* below 0: from the phase's end; TO 0: to its end */
     int tag;
@@ -41,24 +41,24 @@ struct stretch {
 enum { NEW_PERCENT = INT_MAX - 1, REPLACED_SHARE = INT_MAX };
 
 /* One figure of some of the requests. */
-struct measure {
+struct scenario_measure {
     const char *key, *title;
     int decimals;
-    size_t figure; /* its offset in struct figures, a double */
-    struct stretch of;
+    size_t figure; /* its offset in struct sim_figures, a double */
+    struct phase_part of;
 };
 
-#define FIGURE(member) offsetof(struct figures, member)
+#define FIGURE(member) offsetof(struct sim_figures, member)
 
 /* clang-format off */
-static const struct measure of_steady[] = {
+static const struct scenario_measure of_steady[] = {
     {"cold_loads", "cold: loads/req", 1, FIGURE(loads), {.phase = 0, .to = COLD_TO}},
     {"open_loads", "open: loads/req", 2, FIGURE(loads), {.phase = 2}},
     {"open_p50_ms", "open: p50 ms", 0, FIGURE(p50_ms), {.phase = 2}},
     {"open_p99_ms", "open: p99 ms", 0, FIGURE(p99_ms), {.phase = 2}},
     {.key = NULL},
 };
-static const struct measure of_hot[] = {
+static const struct scenario_measure of_hot[] = {
     {"before_p99_ms", "before: p99 ms", 0, FIGURE(p99_ms), {.phase = 1, .to = HOT_FROM}},
     {"before_loads", "before: loads/req", 2, FIGURE(loads), {.phase = 1, .to = HOT_FROM}},
     {"attack_loads", "attack: others' loads/req", 2, FIGURE(loads), {.phase = 1, .from = HOT_FROM, .to = HOT_TO, .tag = NORMAL_ONLY}},
@@ -69,7 +69,7 @@ static const struct measure of_hot[] = {
     {"hot_workers", "its workers", 0, FIGURE(workers), {.phase = 1, .from = HOT_LATE, .to = HOT_TO, .tag = SPECIAL_ONLY}},
     {.key = NULL},
 };
-static const struct measure of_newworkers[] = {
+static const struct scenario_measure of_newworkers[] = {
     {"light_share", "light: share of the new, %", 1, NEW_PERCENT, {.phase = 1, .from = -NEW_AT}},
     {"light_loads_before", "before: loads/req", 2, FIGURE(loads), {.phase = 1, .to = NEW_AT}},
     {"light_loads", "last third: loads/req", 2, FIGURE(loads), {.phase = 1, .from = -NEW_AT}},
@@ -77,7 +77,7 @@ static const struct measure of_newworkers[] = {
     {"full_share", "full: share of the new, %", 1, NEW_PERCENT, {.phase = 2, .from = FULL_LAST}},
     {.key = NULL},
 };
-static const struct measure of_crash[] = {
+static const struct scenario_measure of_crash[] = {
     {"before_loads", "before: loads/req", 2, FIGURE(loads), {.phase = 1, .to = CRASH_AT}},
     {"just_down_loads", "just after", 2, FIGURE(loads), {.phase = 1, .from = CRASH_AT, .to = CRASH_AT + CRASH_AFTER}},
     {"down_loads", "down", 2, FIGURE(loads), {.phase = 1, .from = CRASH_AT, .to = REPLACED_AT}},
@@ -90,7 +90,7 @@ static const struct measure of_crash[] = {
     {"later_share", "later", 2, REPLACED_SHARE, {.phase = 2}},
     {.key = NULL},
 };
-static const struct measure of_rolling[] = {
+static const struct scenario_measure of_rolling[] = {
     {"before_loads", "before: loads/req", 2, FIGURE(loads), {.phase = 0, .from = WARM_LATE}},
     {"replaced_loads", "replaced: loads/req", 2, FIGURE(loads), {.phase = 1}},
     {"replaced_p99_ms", "p99 ms", 0, FIGURE(p99_ms), {.phase = 1}},
@@ -98,14 +98,14 @@ static const struct measure of_rolling[] = {
     {"killed_p99_ms", "p99 ms", 0, FIGURE(p99_ms), {.phase = 2}},
     {.key = NULL},
 };
-static const struct measure of_hetero[] = {
+static const struct scenario_measure of_hetero[] = {
     {"cheap_p50_ms", "cheap: p50 ms", 0, FIGURE(p50_ms), {.phase = 1, .tag = NORMAL_ONLY}},
     {"cheap_p99_ms", "p99 ms", 0, FIGURE(p99_ms), {.phase = 1, .tag = NORMAL_ONLY}},
     {"costly_p50_ms", "costly: p50 ms", 0, FIGURE(p50_ms), {.phase = 1, .tag = SPECIAL_ONLY}},
     {"costly_p99_ms", "p99 ms", 0, FIGURE(p99_ms), {.phase = 1, .tag = SPECIAL_ONLY}},
     {.key = NULL},
 };
-static const struct measure of_shift[] = {
+static const struct scenario_measure of_shift[] = {
     {"before_loads", "before: loads/req", 2, FIGURE(loads), {.phase = 1, .to = SHIFT_AT}},
     {"next_loads", "just after", 2, FIGURE(loads), {.phase = 1, .from = SHIFT_AT, .to = SHIFT_AT + SHIFT_AFTER}},
     {"last_loads", "last", 2, FIGURE(loads), {.phase = 1, .from = -SHIFT_AFTER}},
@@ -116,7 +116,7 @@ static const struct measure of_shift[] = {
     {"last_share_max", "last: busiest, of requests", 2, FIGURE(share_max), {.phase = 1, .from = -SHIFT_AFTER}},
     {.key = NULL},
 };
-static const struct measure of_replay[] = {
+static const struct scenario_measure of_replay[] = {
     {"first_loads", "first half: loads/req", 2, FIGURE(loads), {.phase = 0}},
     {.key = NULL},
 };
@@ -193,10 +193,10 @@ static const struct {
         const char *name;
         struct workload_part part;
     } phases[PLAN_PHASES_MAX];
-    struct stretch main;
+    struct phase_part main;
     unsigned clients, db_slots; /* in place of the options; 0: theirs */
     void (*arrange)(struct plan *p);
-    const struct measure *measures;
+    const struct scenario_measure *measures;
 } scenarios[SCENARIOS] = {
 #define SCENARIO(name, doc, ...) [SCENARIO_##name] = {#name, doc, __VA_ARGS__},
 #include "sim/scenario.def"
@@ -326,7 +326,7 @@ static size_t scenario_place_of(const struct plan *p, int position, size_t n)
     return position < 0 ? n - at : at;
 }
 
-static struct figures_part part_of(const struct plan *p, const struct stretch *s)
+static struct figures_part part_of(const struct plan *p, const struct phase_part *s)
 {
     const struct plan_phase *phase = &p->phases[s->phase];
     size_t to = s->to != 0 ? scenario_place_of(p, s->to, phase->n) : phase->n;
@@ -339,7 +339,7 @@ static struct figures_part part_of(const struct plan *p, const struct stretch *s
 static void measure_run(const struct plan *p, const struct world_record *records,
                         struct plan_result *r)
 {
-    const struct measure *m = scenarios[p->scenario].measures;
+    const struct scenario_measure *m = scenarios[p->scenario].measures;
     unsigned workers = p->options.world.workers;
     unsigned victim = crashed_worker(p);
 
@@ -354,7 +354,7 @@ static void measure_run(const struct plan *p, const struct world_record *records
         } else if (m->figure == REPLACED_SHARE) {
             value = workers * figures_share(records, &part, victim, victim + 1);
         } else {
-            struct figures f;
+            struct sim_figures f;
 
             figures_of(records, &part, workers, &f);
             value = *(const double *)((const char *)&f + m->figure);
@@ -380,7 +380,7 @@ static void cut_windows(const struct plan *p, const struct world_record *records
             struct figures_part part = {.from = phase->first + phase->n * k / pieces,
                                         .to = phase->first + phase->n * (k + 1) / pieces,
                                         .tag = -1};
-            struct figures all, normal;
+            struct sim_figures all, normal;
 
             figures_of(records, &part, p->options.world.workers, &all);
             part.tag = TRACE_TAG_NORMAL;
@@ -395,7 +395,7 @@ static void cut_windows(const struct plan *p, const struct world_record *records
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out)
 {
-    struct world *w = world_create(&p->options.world, s);
+    struct sim_world *w = world_create(&p->options.world, s);
     struct world_record *records = xcalloc(p->trace.n + 1, sizeof(records[0]));
 
     *out = (struct plan_result){0};

@@ -82,7 +82,7 @@ struct plan_window {
 };
 
 struct plan_result {
-    struct figures main;
+    struct sim_figures main;
     struct world_overlap overlap;
     struct pool_shadow_counts shadow; /* of the main phase; 0 without a shadow */
     struct plan_extra extras[PLAN_EXTRAS_MAX];

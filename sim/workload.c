@@ -46,7 +46,7 @@ enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
     return ERR_OK;
 }
 
-enum err trace_add_request(struct trace *t, const struct trace_request *r)
+enum err trace_add_request(struct trace *t, const struct workload_request *r)
 {
     ASSERT(r->page < t->npages);
     ASSERT(r->factor >= 1);
@@ -118,7 +118,7 @@ static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
     enum { COSTLY_ONE_IN = 10 };
     const struct workload_part *p = d->part;
     bool attack = p->hot != WORKLOAD_NO_HOT && i >= p->hot_from && i < p->hot_to;
-    struct trace_request r = {.factor = 1};
+    struct workload_request r = {.factor = 1};
     int64_t ids[TRACE_PAGE_OBJECTS_MAX];
     uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
     char host[32];

@@ -39,7 +39,7 @@ struct trace_page {
     uint32_t nobjects;
 };
 
-struct trace_request {
+struct workload_request {
     uint64_t due_ns; /* from the start of its phase; open loop */
     uint32_t page;
     uint16_t factor; /* its base cost is so many times that of others; >= 1 */
@@ -47,7 +47,7 @@ struct trace_request {
 };
 
 struct trace {
-    struct trace_request *requests;
+    struct workload_request *requests;
     size_t n, room;
     struct trace_page *pages;
     size_t npages, pages_room;
@@ -62,7 +62,7 @@ void trace_fini(struct trace *t);
 enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
                         const uint64_t *objects, size_t n, uint32_t *out) must_check;
 /* Add a request for a page that is there. Errors: as above. */
-enum err trace_add_request(struct trace *t, const struct trace_request *r) must_check;
+enum err trace_add_request(struct trace *t, const struct workload_request *r) must_check;
 struct slice trace_host(const struct trace *t, const struct trace_page *p);
 struct slice trace_path(const struct trace *t, const struct trace_page *p);
 

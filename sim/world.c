@@ -20,10 +20,10 @@
 static const char NAME[] = "w";
 
 /* A request in flight. */
-struct job {
+struct world_job {
     struct list node; /* member->jobs, in the order of arrival */
     struct pool_pick pick;
-    struct member *member;
+    struct world_worker *member;
     unsigned life; /* of the worker */
     unsigned balancer;
     size_t request;
@@ -35,7 +35,7 @@ struct job {
 };
 
 /* A worker. Each balancer knows it by a struct worker of its own. */
-struct member {
+struct world_worker {
     unsigned index; /* its name is NAME with this number */
     bool up;
     unsigned life;
@@ -50,10 +50,10 @@ struct member {
     struct list jobs;
 };
 
-struct world {
+struct sim_world {
     struct world_options options;
     struct pool **pools;
-    struct member *members;
+    struct world_worker *members;
     uint64_t *db_free_ns; /* of each slot */
     struct event_queue events;
     uint64_t now_ns;
@@ -67,16 +67,16 @@ struct world {
     size_t in_flight;
 };
 
-static uint64_t now_us(const struct world *w)
+static uint64_t now_us(const struct sim_world *w)
 {
     return w->now_ns / NS_PER_US;
 }
 
-static void send_job(struct world *w, struct job *j);
+static void send_job(struct sim_world *w, struct world_job *j);
 
 /* ---- workers start, drain, are replaced, and are killed ---- */
 
-static void send_resume(struct world *w, struct member *m)
+static void send_resume(struct sim_world *w, struct world_worker *m)
 {
     struct resume r = {0};
 
@@ -87,7 +87,7 @@ static void send_resume(struct world *w, struct member *m)
 }
 
 /* Starts a process with an empty cache and without measurements. */
-static void start_member(struct world *w, struct member *m)
+static void start_member(struct sim_world *w, struct world_worker *m)
 {
     enum { CLASSES_MAX = 100000 };
     char name[24];
@@ -114,7 +114,7 @@ static void start_member(struct world *w, struct member *m)
 }
 
 /* Ends the process, with its cache; the balancers still have their records of the worker. */
-static void end_process(struct member *m)
+static void end_process(struct world_worker *m)
 {
     ASSERT(m->up);
     m->up = false;
@@ -124,7 +124,7 @@ static void end_process(struct member *m)
 }
 
 /* Ends the process and removes it from the pools; requests in flight refer to it. */
-static void stop_member(struct world *w, struct member *m)
+static void stop_member(struct sim_world *w, struct world_worker *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         pool_remove(w->pools[b], m->known[b], NULL);
@@ -135,7 +135,7 @@ static void stop_member(struct world *w, struct member *m)
 
 /* The process has exited; its requests are sent again, in order. Their ends, which are in the queue
  * of events, are recognized by LIFE. */
-static void kill_member(struct world *w, struct member *m)
+static void kill_member(struct sim_world *w, struct world_worker *m)
 {
     struct pool_served how = {.now_us = now_us(w), .failed = true};
     struct list lost;
@@ -143,8 +143,8 @@ static void kill_member(struct world *w, struct member *m)
     list_init(&lost);
     stop_member(w, m);
     while (!list_empty(&m->jobs)) {
-        struct job *old = list_entry(m->jobs.next, struct job, node);
-        struct job *j = xcalloc(1, sizeof(struct job));
+        struct world_job *old = list_entry(m->jobs.next, struct world_job, node);
+        struct world_job *j = xcalloc(1, sizeof(struct world_job));
 
         /* The old job remains in the queue of events, and is freed with its event. */
         j->balancer = old->balancer;
@@ -156,11 +156,11 @@ static void kill_member(struct world *w, struct member *m)
     }
     m->in_flight = 0;
     while (!list_empty(&lost))
-        send_job(w, list_entry(list_pop_front(&lost), struct job, node));
+        send_job(w, list_entry(list_pop_front(&lost), struct world_job, node));
 }
 
 /* The old process's requests in flight are not jobs of the member any more (finish). */
-static void replace_member(struct world *w, struct member *m)
+static void replace_member(struct sim_world *w, struct world_worker *m)
 {
     struct worker *old[WORLD_BALANCERS_MAX] = {NULL};
 
@@ -178,10 +178,10 @@ static void replace_member(struct world *w, struct member *m)
     }
 }
 
-static void change_member(struct world *w, const struct world_event *e)
+static void change_member(struct sim_world *w, const struct world_event *e)
 {
     ASSERT(e->worker < w->options.workers);
-    struct member *m = &w->members[e->worker];
+    struct world_worker *m = &w->members[e->worker];
 
     if (m->up == (e->change == WORLD_START))
         return;
@@ -213,9 +213,9 @@ static const uint64_t PAUSE_NS = 100000000;
 /* Maximum interval at which workers publish decisions. */
 static const uint64_t DECISION_NS = 100000000;
 
-struct world *world_create(const struct world_options *o, const struct pool_settings *s)
+struct sim_world *world_create(const struct world_options *o, const struct pool_settings *s)
 {
-    struct world *w = xcalloc(1, sizeof(*w));
+    struct sim_world *w = xcalloc(1, sizeof(*w));
     uint64_t ids[WORLD_BALANCERS_MAX];
 
     ASSERT(o->workers >= 1);
@@ -240,7 +240,7 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
     for (unsigned b = 0; b < o->balancers && o->homes_delay_ns != 0; ++b)
         pool_set_balancers(w->pools[b], ids, o->balancers, b);
     for (unsigned i = 0; i < o->workers; ++i) {
-        struct member *m = &w->members[i];
+        struct world_worker *m = &w->members[i];
 
         m->index = i;
         m->known = xcalloc(o->balancers, sizeof(struct worker *));
@@ -253,12 +253,12 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
     return w;
 }
 
-void world_destroy(struct world *w)
+void world_destroy(struct sim_world *w)
 {
     if (w == NULL)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
-        struct member *m = &w->members[i];
+        struct world_worker *m = &w->members[i];
 
         if (m->up)
             stop_member(w, m);
@@ -276,10 +276,10 @@ void world_destroy(struct world *w)
 
 /* ---- a worker's work ---- */
 
-static void world_serve(struct world *w, struct member *m, struct job *j)
+static void world_serve(struct sim_world *w, struct world_worker *m, struct world_job *j)
 {
     const struct trace *t = w->run->trace;
-    const struct trace_request *r = &t->requests[j->request];
+    const struct workload_request *r = &t->requests[j->request];
     const struct trace_page *page = &t->pages[r->page];
     uint64_t begin_ns = m->free_ns > w->now_ns ? m->free_ns : w->now_ns;
 
@@ -314,7 +314,7 @@ static void world_serve(struct world *w, struct member *m, struct job *j)
 
 /* ---- a request's path ---- */
 
-static void record_job(struct world *w, const struct job *j, bool failed)
+static void record_job(struct sim_world *w, const struct world_job *j, bool failed)
 {
     struct world_record *r = &w->records[j->request];
 
@@ -332,7 +332,7 @@ static void record_job(struct world *w, const struct job *j, bool failed)
 }
 
 /* Sends J to a worker; records it as failed and frees it if there is none. */
-static void send_job(struct world *w, struct job *j)
+static void send_job(struct sim_world *w, struct world_job *j)
 {
     struct pool_request r = {.cls = names_get(w->run->names, w->run->classes[j->request])};
 
@@ -354,9 +354,9 @@ static void send_job(struct world *w, struct job *j)
 }
 
 /* PAST: the process was replaced, so its response does not describe its successor. */
-static void world_finish(struct world *w, struct job *j, bool past)
+static void world_finish(struct sim_world *w, struct world_job *j, bool past)
 {
-    struct member *m = j->member;
+    struct world_worker *m = j->member;
     struct slice cls = names_get(w->run->names, w->run->classes[j->request]);
     uint64_t total = m->in_flight < WORKER_REPORT_MAX ? m->in_flight : WORKER_REPORT_MAX;
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
@@ -368,13 +368,13 @@ static void world_finish(struct world *w, struct job *j, bool past)
         worker_report(j->pick.worker, total, w->now_ns / NS_PER_MS);
         if (w->options.balancers > 1 && w->options.report_delay_ns != 0) {
             /* The other balancers receive the report later. */
-            struct job *report = xcalloc(1, sizeof(struct job));
+            struct world_job *report = xcalloc(1, sizeof(struct world_job));
 
-            *report = (struct job){.member = m,
-                                   .life = j->life,
-                                   .balancer = j->balancer,
-                                   .is_report = true,
-                                   .in_flight = total};
+            *report = (struct world_job){.member = m,
+                                         .life = j->life,
+                                         .balancer = j->balancer,
+                                         .is_report = true,
+                                         .in_flight = total};
             event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, report);
         }
         resume_due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
@@ -391,12 +391,12 @@ static void world_finish(struct world *w, struct job *j, bool past)
 /* ---- publication of homes ---- */
 
 /* Publishes the changes since the last publication. */
-static void publish_homes(struct world *w)
+static void publish_homes(struct sim_world *w)
 {
     if (w->options.homes_delay_ns == 0 || w->options.balancers == 1)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
-        struct member *m = &w->members[i];
+        struct world_worker *m = &w->members[i];
         uint64_t delay_ns = w->options.homes_delay_ns;
 
         if (!m->up)
@@ -409,7 +409,7 @@ static void publish_homes(struct world *w)
         const struct home_record *r = home_records_after(m->homes, m->homes_reported);
         for (; r != NULL; r = home_records_next(m->homes, r)) {
             struct slice number = slice_of(r->from);
-            const struct member *from = NULL;
+            const struct world_worker *from = NULL;
             uint64_t k;
 
             (void)slice_cut(&number, NAME[0]);
@@ -436,10 +436,10 @@ static void publish_homes(struct world *w)
 
 static const uint64_t NEVER_NS = UINT64_MAX;
 
-static void run_next_event(struct world *w)
+static void run_next_event(struct sim_world *w)
 {
     struct queued_event e = event_queue_take(&w->events);
-    struct job *j = e.what;
+    struct world_job *j = e.what;
 
     w->now_ns = e.at_ns;
     bool past = !j->member->up || j->life != j->member->life;
@@ -454,7 +454,7 @@ static void run_next_event(struct world *w)
     free(j);
 }
 
-void world_run(struct world *w, const struct world_run *run, struct world_record *out)
+void world_run(struct sim_world *w, const struct world_run *run, struct world_record *out)
 {
     ASSERT(run->clients != 0 || run->speed > 0);
     w->run = run;
@@ -481,7 +481,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
                    run->first + run->events[w->next_event].at == w->next)
                 change_member(w, &run->events[w->next_event++]);
             publish_homes(w);
-            struct job *j = xcalloc(1, sizeof(struct job));
+            struct world_job *j = xcalloc(1, sizeof(struct world_job));
             j->request = w->next++;
             j->balancer = (unsigned)(w->turn++ % w->options.balancers);
             j->start_ns = w->now_ns;
@@ -504,7 +504,7 @@ static int by_value(const void *a, const void *b)
     return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-void world_overlap(const struct world *w, struct world_overlap *out)
+void world_overlap(const struct sim_world *w, struct world_overlap *out)
 {
     size_t n = 0;
     size_t at = 0;
@@ -527,7 +527,7 @@ void world_overlap(const struct world *w, struct world_overlap *out)
     free(keys);
 }
 
-void world_add_shadow(const struct world *w, int times, struct pool_shadow_counts *out)
+void world_add_shadow(const struct sim_world *w, int times, struct pool_shadow_counts *out)
 {
     uint64_t n = (uint64_t)times;
 
@@ -591,7 +591,7 @@ static double busiest_share(const uint64_t *of_workers, unsigned nworkers, doubl
 }
 
 void figures_of(const struct world_record *records, const struct figures_part *part,
-                unsigned nworkers, struct figures *out)
+                unsigned nworkers, struct sim_figures *out)
 {
     uint64_t *latencies = xcalloc(part->to - part->from + 1, sizeof(latencies[0]));
     uint64_t *requests = xcalloc(nworkers, sizeof(requests[0]));
@@ -601,7 +601,7 @@ void figures_of(const struct world_record *records, const struct figures_part *p
     size_t n = 0;
 
     ASSERT(part->from <= part->to);
-    *out = (struct figures){0};
+    *out = (struct sim_figures){0};
     for (size_t i = part->from; i < part->to; ++i) {
         const struct world_record *r = &records[i];
 

@@ -44,10 +44,10 @@ struct world_options {
     bool queue_is_service;
 };
 
-struct world;
+struct sim_world;
 
-struct world *world_create(const struct world_options *o, const struct pool_settings *s);
-void world_destroy(struct world *w);
+struct sim_world *world_create(const struct world_options *o, const struct pool_settings *s);
+void world_destroy(struct sim_world *w);
 
 /* Something happens to a worker before the request at AT is issued. */
 enum world_change {
@@ -88,17 +88,17 @@ struct world_record {
 
 /* Runs until all requests have their responses; then a moment of virtual time passes. OUT has room
  * for all requests of the trace; each record is stored at the index of its request. */
-void world_run(struct world *w, const struct world_run *run, struct world_record *out);
+void world_run(struct sim_world *w, const struct world_run *run, struct world_record *out);
 
 /* Contents of the caches. */
 struct world_overlap {
     uint64_t cached, distinct;
     uint64_t shared; /* distinct objects in more than one cache */
 };
-void world_overlap(const struct world *w, struct world_overlap *out);
+void world_overlap(const struct sim_world *w, struct world_overlap *out);
 
 /* Adds what shadow_policy has counted so far, of all balancers; TIMES -1: subtracts it. */
-void world_add_shadow(const struct world *w, int times, struct pool_shadow_counts *out);
+void world_add_shadow(const struct sim_world *w, int times, struct pool_shadow_counts *out);
 
 /* ---- figures of a run ---- */
 
@@ -108,7 +108,7 @@ struct figures_part {
     int tag;         /* only these; -1: all */
 };
 
-struct figures {
+struct sim_figures {
     size_t n, failed; /* what follows is of those that did not fail */
     double wall_s;    /* from the first start to the last end, failed ones included */
     double rate;      /* requests a second */
@@ -125,7 +125,7 @@ struct figures {
 enum { FIGURES_CLASS_MIN = 10 };
 
 void figures_of(const struct world_record *records, const struct figures_part *part,
-                unsigned nworkers, struct figures *out);
+                unsigned nworkers, struct sim_figures *out);
 /* Share of the requests that the workers FIRST .. LAST - 1 got. */
 double figures_share(const struct world_record *records, const struct figures_part *part,
                      unsigned first, unsigned last);

@@ -18,7 +18,7 @@ struct literal_reader {
 };
 
 /* The prefix of a string: none, u, b. It determines what \x and \u mean. */
-enum kind { PLAIN, UNICODE, BYTES };
+enum literal_kind { PLAIN, UNICODE, BYTES };
 
 enum { CODE_POINT_MAX = 0x10ffff };
 
@@ -123,7 +123,7 @@ static bool take_code_point(struct literal_reader *r, unsigned digits, struct te
 }
 
 /* Parses an escape sequence after its backslash. */
-static bool take_escape(struct literal_reader *r, enum kind kind, struct text *out)
+static bool take_escape(struct literal_reader *r, enum literal_kind kind, struct text *out)
 {
     static const char letters[] = "\\'\"abfnrtv";
     static const char meanings[] = "\\'\"\a\b\f\n\r\t\v";
@@ -187,7 +187,7 @@ static bool take_string(struct literal_reader *r, struct text *out)
 {
     const char *start = r->p;
     char prefix = ascii_lower(*r->p);
-    enum kind kind = prefix == 'u' ? UNICODE : prefix == 'b' ? BYTES : PLAIN;
+    enum literal_kind kind = prefix == 'u' ? UNICODE : prefix == 'b' ? BYTES : PLAIN;
 
     if (prefix == 'r')
         return literal_reject(r, ERR_SYNTAX, start,

@@ -34,7 +34,7 @@ struct log_text {
     bool full; /* further values are ignored */
 };
 
-struct event {
+struct log_event {
     const char *name;
     enum log_level level;
     time_t second;
@@ -46,7 +46,7 @@ struct event {
 static struct {
     pthread_mutex_t lock;
     _Atomic(enum log_level) level;
-    struct event events[EVENTS_MAX];
+    struct log_event events[EVENTS_MAX];
     size_t nevents;
     atomic_ulong nfolding; /* number of events with folded lines */
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_LEVEL_INFO};
@@ -255,7 +255,7 @@ void log_put(struct log_text *out, const char *fmt, ...)
 
 /* ---- folding ---- */
 
-static struct event *find_event_locked(enum log_level level, const char *name)
+static struct log_event *find_event_locked(enum log_level level, const char *name)
 {
     for (size_t i = 0; i < sink.nevents; ++i) {
         if (sink.events[i].level == level && strcmp(sink.events[i].name, name) == 0)
@@ -263,7 +263,7 @@ static struct event *find_event_locked(enum log_level level, const char *name)
     }
     if (sink.nevents == EVENTS_MAX)
         return NULL;
-    sink.events[sink.nevents] = (struct event){.name = name, .level = level};
+    sink.events[sink.nevents] = (struct log_event){.name = name, .level = level};
     return &sink.events[sink.nevents++];
 }
 
@@ -274,7 +274,7 @@ static bool log_admit(enum log_level level, const char *name, time_t now, struct
     bool go = true;
 
     pthread_mutex_lock(&sink.lock);
-    struct event *e = find_event_locked(level, name);
+    struct log_event *e = find_event_locked(level, name);
     if (e != NULL) {
         if (e->second != now && e->folded == 0) {
             e->second = now;
@@ -401,11 +401,11 @@ static void report_folded(const struct timespec *now, time_t keep)
         return;
     pthread_mutex_lock(&sink.lock);
     for (size_t i = 0; i < sink.nevents; ++i) {
-        struct event *e = &sink.events[i];
+        struct log_event *e = &sink.events[i];
 
         if (e->folded == 0 || e->second == keep)
             continue;
-        struct event taken = *e;
+        struct log_event taken = *e;
         e->folded = 0;
         atomic_fetch_sub(&sink.nfolding, 1);
         /* The table only grows, so the iteration may continue after the lock was released. */

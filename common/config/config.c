@@ -32,7 +32,7 @@ static void *yaml_take(const struct config *c, size_t bytes)
 
 /* ---- reading ---- */
 
-struct reader {
+struct config_reader {
     yaml_parser_t parser;
     struct slice text;
     struct config *config;
@@ -62,20 +62,20 @@ static const struct {
     {"found unknown escape character", "unknown \"\\\" sequence in this text in quotes", false},
 };
 
-static void complain_at(struct reader *r, yaml_mark_t mark, const char *message)
+static void complain_at(struct config_reader *r, yaml_mark_t mark, const char *message)
 {
     struct config_node at = {.line = mark.line + 1, .column = mark.column + 1};
 
     config_complain(r->config, &at, r->diag, "%s", message);
 }
 
-static void stop_at(struct reader *r, yaml_mark_t mark, const char *message)
+static void stop_at(struct config_reader *r, yaml_mark_t mark, const char *message)
 {
     complain_at(r, mark, message);
     r->stopped = true;
 }
 
-static void syntax_error(struct reader *r)
+static void syntax_error(struct config_reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem != NULL ? p->problem : "not readable as YAML";
@@ -113,7 +113,7 @@ static void syntax_error(struct reader *r)
 }
 
 /* Returns false if reading has stopped; EVENT then need not be deleted. */
-static bool next_event(struct reader *r, yaml_event_t *event)
+static bool next_event(struct config_reader *r, yaml_event_t *event)
 {
     if (r->stopped)
         return false;
@@ -124,7 +124,8 @@ static bool next_event(struct reader *r, yaml_event_t *event)
     return true;
 }
 
-static struct config_node *node_create(struct reader *r, enum config_kind kind, yaml_mark_t mark)
+static struct config_node *node_create(struct config_reader *r, enum config_kind kind,
+                                       yaml_mark_t mark)
 {
     if (++r->nodes > CONFIG_NODES_MAX) {
         stop_at(r, mark, "too many values in one configuration file");
@@ -138,7 +139,7 @@ static struct config_node *node_create(struct reader *r, enum config_kind kind, 
 }
 
 /* Rejects anchors and tags. */
-static void check_decorations(struct reader *r, yaml_mark_t mark, const yaml_char_t *anchor,
+static void check_decorations(struct config_reader *r, yaml_mark_t mark, const yaml_char_t *anchor,
                               const yaml_char_t *tag)
 {
     if (anchor != NULL)
@@ -159,7 +160,7 @@ static int by_text_then_place(const void *a, const void *b)
 }
 
 /* Sorts the names and compares neighbors: comparing all pairs would take quadratic time. */
-static void check_duplicates(struct reader *r, struct config_node *const *keys, size_t n)
+static void check_duplicates(struct config_reader *r, struct config_node *const *keys, size_t n)
 {
     if (n < 2)
         return;
@@ -184,10 +185,10 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     free(sorted);
 }
 
-static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth);
+static struct config_node *read_node(struct config_reader *r, yaml_event_t *e, size_t depth);
 
 /* Reads the next value. Returns NULL at the end of the list or map, or if reading has stopped. */
-static struct config_node *read_child(struct reader *r, size_t depth)
+static struct config_node *read_child(struct config_reader *r, size_t depth)
 {
     yaml_event_t e;
 
@@ -200,7 +201,7 @@ static struct config_node *read_child(struct reader *r, size_t depth)
     return node;
 }
 
-static struct config_node *read_collection(struct reader *r, enum config_kind kind,
+static struct config_node *read_collection(struct config_reader *r, enum config_kind kind,
                                            yaml_mark_t mark, size_t depth)
 {
     struct config_node *node = node_create(r, kind, mark);
@@ -250,7 +251,7 @@ static struct config_node *read_collection(struct reader *r, enum config_kind ki
     return node;
 }
 
-static struct config_node *read_scalar(struct reader *r, const yaml_event_t *e)
+static struct config_node *read_scalar(struct config_reader *r, const yaml_event_t *e)
 {
     struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
 
@@ -273,7 +274,7 @@ static struct config_node *read_scalar(struct reader *r, const yaml_event_t *e)
     return node;
 }
 
-static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth)
+static struct config_node *read_node(struct config_reader *r, yaml_event_t *e, size_t depth)
 {
     switch ((int)e->type) {
     case YAML_SCALAR_EVENT:
@@ -294,7 +295,7 @@ static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t d
     }
 }
 
-static void read_document(struct reader *r)
+static void read_document(struct config_reader *r)
 {
     yaml_event_t e;
     bool more = true;
@@ -339,7 +340,7 @@ static bool is_wide(struct slice text)
 bool config_parse(const char *file, struct slice text, struct config *out, struct diag *d)
 {
     struct config config = {.file = xstrdup(file), .memory = xcalloc(1, sizeof(*config.memory))};
-    struct reader r = {.text = utf8_skip_mark(text), .config = &config, .diag = d};
+    struct config_reader r = {.text = utf8_skip_mark(text), .config = &config, .diag = d};
     unsigned errors_before = d->errors;
 
     arena_init(&config.memory->arena, NULL, 0);

@@ -244,22 +244,22 @@ enum err pool_counter_response_parse(struct slice bytes, struct pool_counter_res
  * must never change, because load balancers of different versions must agree on the servers. */
 static const uint64_t KEY_SEED = 0;
 
-struct point {
+struct ring_point {
     uint64_t at;
     uint32_t server;
 };
 
 struct hash_ring {
     size_t n;
-    struct point points[];
+    struct ring_point points[];
 };
 
 /* By place; by name if two servers collide, so that the result does not depend on the order in
  * which servers are given. */
 static int compare_points(const void *x, const void *y, void *names)
 {
-    const struct point *a = x;
-    const struct point *b = y;
+    const struct ring_point *a = x;
+    const struct ring_point *b = y;
     struct slice s = ((const struct slice *)names)[a->server];
     struct slice t = ((const struct slice *)names)[b->server];
 
@@ -276,7 +276,7 @@ struct hash_ring *hash_ring_create(const struct slice *names, size_t n)
         size_t server = i / HASH_RING_POINTS;
         uint64_t seed = i % HASH_RING_POINTS + 1;
 
-        r->points[i] = (struct point){
+        r->points[i] = (struct ring_point){
             .at = XXH3_64bits_withSeed(names[server].p, names[server].len, seed),
             .server = (uint32_t)server,
         };

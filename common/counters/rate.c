@@ -15,7 +15,7 @@
 
 enum { NONE = 0, COUNT_MAX = 1000000, FIRST_ROOM = 64 };
 
-struct entry {
+struct rate_entry {
     uint64_t key;
     uint64_t full_ns;
     uint32_t chain;        /* the next of the same bucket */
@@ -23,9 +23,9 @@ struct entry {
 };
 
 struct rate_table {
-    size_t max, n, room;   /* entries, without the head; those there is memory for */
-    size_t nbuckets;       /* a power of two */
-    struct entry *entries; /* 0 is the head of the ring */
+    size_t max, n, room;        /* entries, without the head; those there is memory for */
+    size_t nbuckets;            /* a power of two */
+    struct rate_entry *entries; /* 0 is the head of the ring */
     uint32_t *buckets;
     uint64_t evicted;
 };
@@ -84,7 +84,7 @@ void rate_table_destroy(struct rate_table *t)
 
 static void leave_ring(struct rate_table *t, uint32_t i)
 {
-    struct entry *e = &t->entries[i];
+    struct rate_entry *e = &t->entries[i];
 
     t->entries[e->older].newer = e->newer;
     t->entries[e->newer].older = e->older;
@@ -158,8 +158,8 @@ uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const st
         leave_ring(t, i);
     else
         i = rate_add(t, key);
-    struct entry *e = &t->entries[i];
-    struct entry *head = &t->entries[0];
+    struct rate_entry *e = &t->entries[i];
+    struct rate_entry *head = &t->entries[0];
     uint64_t debt_ns = e->full_ns > now_ns ? e->full_ns - now_ns : 0;
 
     /* It is the newest. */

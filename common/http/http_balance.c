@@ -24,7 +24,7 @@ enum {
     SLACK_PART = 8,
 };
 
-struct place {
+struct balance_loop {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t in_flight;
     _Atomic uint64_t given;
     unsigned next_compared;
@@ -44,7 +44,7 @@ struct place {
 
 struct http_balance {
     unsigned n;
-    struct place *places;
+    struct balance_loop *places;
 };
 
 static void on_balance_message(struct loop_message *m);
@@ -63,7 +63,7 @@ struct http_balance *http_balance_create(unsigned n)
     b->n = n;
     b->places = xcalloc_lines(n, sizeof(*b->places));
     for (unsigned i = 0; i < n; ++i) {
-        struct place *p = &b->places[i];
+        struct balance_loop *p = &b->places[i];
 
         pthread_mutex_init(&p->mutex, NULL);
         p->message.run = on_balance_message;
@@ -85,7 +85,7 @@ void http_balance_destroy(struct http_balance *b)
     free(b);
 }
 
-static struct place *balance_place_of(struct http_balance *b, unsigned i)
+static struct balance_loop *balance_place_of(struct http_balance *b, unsigned i)
 {
     ASSERT(i < b->n);
     return &b->places[i];
@@ -94,7 +94,7 @@ static struct place *balance_place_of(struct http_balance *b, unsigned i)
 void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
                        void (*take)(void *context, const struct http_accepted *a), void *context)
 {
-    struct place *to = balance_place_of(b, i);
+    struct balance_loop *to = balance_place_of(b, i);
 
     pthread_mutex_lock(&to->mutex);
     ASSERT(!to->open);
@@ -106,7 +106,7 @@ void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
 }
 
 /* Takes the connections that are in the box now; later ones are left to another message. */
-static void empty_box(struct place *p)
+static void empty_box(struct balance_loop *p)
 {
     struct http_accepted items[BOX_MAX];
 
@@ -123,7 +123,7 @@ static void empty_box(struct place *p)
 
 static void on_balance_message(struct loop_message *m)
 {
-    struct place *p = container_of(m, struct place, message);
+    struct balance_loop *p = container_of(m, struct balance_loop, message);
 
     pthread_mutex_lock(&p->mutex);
     p->posted = false;
@@ -133,7 +133,7 @@ static void on_balance_message(struct loop_message *m)
 
 void http_balance_leave(struct http_balance *b, unsigned i)
 {
-    struct place *p = balance_place_of(b, i);
+    struct balance_loop *p = balance_place_of(b, i);
 
     pthread_mutex_lock(&p->mutex);
     p->open = false;
@@ -147,7 +147,7 @@ void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_fligh
 }
 
 /* Including connections that are being moved to it. */
-static uint64_t load_of(const struct place *p)
+static uint64_t load_of(const struct balance_loop *p)
 {
     uint64_t in_flight = load_relaxed(&p->in_flight);
     unsigned coming = atomic_load_explicit(&p->n, memory_order_relaxed);
@@ -158,11 +158,11 @@ static uint64_t load_of(const struct place *p)
 bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,
                           uint64_t now_ms)
 {
-    struct place *own = balance_place_of(b, i);
-    struct place *to = NULL; /* the one with the least load */
+    struct balance_loop *own = balance_place_of(b, i);
+    struct balance_loop *to = NULL; /* the one with the least load */
 
     for (unsigned k = 0; k < b->n && k < COMPARED_MAX; ++k) {
-        struct place *p = &b->places[own->next_compared++ % b->n];
+        struct balance_loop *p = &b->places[own->next_compared++ % b->n];
 
         if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
             (to == NULL || load_of(p) < load_of(to)))
@@ -196,7 +196,7 @@ bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_
 void http_balance_view(const struct http_balance *b, unsigned i, struct http_balance_view *out)
 {
     ASSERT(i < b->n);
-    const struct place *p = &b->places[i];
+    const struct balance_loop *p = &b->places[i];
 
     *out = (struct http_balance_view){.in_flight = load_relaxed(&p->in_flight),
                                       .given = load_relaxed(&p->given),

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-union control {
+union packet_control {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(sizeof(int))];
 };
@@ -19,7 +19,7 @@ union control {
 enum err packet_send(int fd, const json_t *message, int pass)
 {
     struct text bytes = {0};
-    union control control = {0};
+    union packet_control control = {0};
     struct iovec iov;
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     enum err result = ERR_OK;
@@ -67,7 +67,7 @@ static int take_descriptor(struct msghdr *msg)
 
 enum err packet_receive(int fd, json_t **message, int *passed)
 {
-    union control control = {0};
+    union packet_control control = {0};
     char *bytes = xmalloc(PACKET_BYTES_MAX);
     struct iovec iov = {bytes, PACKET_BYTES_MAX};
     struct msghdr msg = {.msg_iov = &iov,

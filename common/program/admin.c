@@ -214,7 +214,7 @@ static const struct http_response_events events = {.gone = on_admin_gone};
  * so at most one event is queued for each. The number of listeners is bounded; one that is too slow
  * is disconnected, and its browser reconnects.
  */
-struct listener {
+struct event_reader {
     struct list node;
     const struct route *route;
     struct http_response *response;
@@ -224,7 +224,7 @@ struct listener {
 
 static void on_listener_closed(void *context, bool done)
 {
-    struct listener *x = context;
+    struct event_reader *x = context;
 
     (void)done;
     list_remove(&x->node);
@@ -251,7 +251,7 @@ static void add_event(const char *kind, struct slice body, struct text *out)
 }
 
 /* Sends the state NOW to X. If X is too slow, aborts its response, which frees X. */
-static void send_state(struct listener *x, struct slice now)
+static void send_state(struct event_reader *x, struct slice now)
 {
     struct text changes = {0};
     struct text whole = {0};
@@ -281,7 +281,7 @@ static void on_live_timer(struct timer *t)
     struct admin *a = container_of(t, struct admin, live);
     struct text query = {0};
     struct text now = {0};
-    struct listener *x;
+    struct event_reader *x;
 
     list_for_each_entry_safe (x, &a->listeners, node) {
         if (now.len == 0 || !slice_eq(text_slice(&query), text_slice(&x->query))) {
@@ -305,7 +305,7 @@ static void on_live_timer(struct timer *t)
 static void respond_live(struct http_response *call, struct admin *a, const struct route *r,
                          struct slice query)
 {
-    struct listener *other;
+    struct event_reader *other;
     struct list *at = &a->listeners;
 
     if (a->stopping || list_length(&a->listeners) >= ADMIN_LISTENERS_MAX) {
@@ -314,7 +314,7 @@ static void respond_live(struct http_response *call, struct admin *a, const stru
     }
     http_request_add_response(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
-    struct listener *x = xcalloc(1, sizeof(*x));
+    struct event_reader *x = xcalloc(1, sizeof(*x));
     x->route = r;
     x->response = call;
     text_add(&x->query, query);
@@ -587,7 +587,7 @@ void admin_address(const struct admin *a, size_t i, struct addr *out)
 
 void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 {
-    struct listener *x;
+    struct event_reader *x;
 
     if (a == NULL) {
         done(context);

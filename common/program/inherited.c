@@ -23,7 +23,7 @@ enum {
     TEXT_BYTES_MAX = 4 * 1024 * 1024,
 };
 
-struct item { /* a descriptor */
+struct inherited_item { /* a descriptor */
     char *op, *name;
     int number;
     int fd; /* -1: taken, or closed */
@@ -34,7 +34,7 @@ struct item { /* a descriptor */
 
 struct inherited {
     int fd; /* to the old process; -1: there is none */
-    struct item *items;
+    struct inherited_item *items;
     size_t n, room;
     bool ready;
     struct watch *watch;
@@ -44,7 +44,7 @@ struct inherited {
 
 /* ---- what was passed ---- */
 
-static int inherited_take(struct item *one)
+static int inherited_take(struct inherited_item *one)
 {
     int fd = one->fd;
 
@@ -53,30 +53,31 @@ static int inherited_take(struct item *one)
     return fd;
 }
 
-static bool is_free(const struct item *one, const char *op)
+static bool is_free(const struct inherited_item *one, const char *op)
 {
     return one->fd >= 0 && strcmp(one->op, op) == 0;
 }
 
-static bool is_named(const struct item *one, const char *name)
+static bool is_named(const struct inherited_item *one, const char *name)
 {
     return name != NULL && one->name != NULL ? strcmp(one->name, name) == 0 : name == one->name;
 }
 
-static void add_item(struct inherited *h, const struct item *one)
+static void add_item(struct inherited *h, const struct inherited_item *one)
 {
     h->items = xgrow(h->items, h->n + 1, &h->room, sizeof(*h->items));
     h->items[h->n++] = *one;
 }
 
 /* Returns the item of OP bound to ADDRESS or, if that is NULL, with NAME and NUMBER; else NULL. */
-static struct item *inherited_find(struct inherited *h, const char *op, const struct addr *address,
-                                   const char *name, int number)
+static struct inherited_item *inherited_find(struct inherited *h, const char *op,
+                                             const struct addr *address, const char *name,
+                                             int number)
 {
     if (h == NULL)
         return NULL;
     for (size_t i = 0; i < h->n; ++i) {
-        struct item *one = &h->items[i];
+        struct inherited_item *one = &h->items[i];
 
         if (is_free(one, op) && (address != NULL ? addr_equal(&one->bound, address)
                                                  : is_named(one, name) && one->number == number))
@@ -88,7 +89,7 @@ static struct item *inherited_find(struct inherited *h, const char *op, const st
 bool inherited_take_text(struct inherited *h, const char *op, const char *name, int number,
                          struct text *out)
 {
-    struct item *one = inherited_find(h, op, NULL, name, number);
+    struct inherited_item *one = inherited_find(h, op, NULL, name, number);
     struct stat st;
 
     if (one == NULL || fstat(one->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
@@ -111,7 +112,7 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
     int fd = -1;
 
     if (mkdir(directory, mode) == 0 || errno == EEXIST) {
-        struct item *one = inherited_find(h, "lock", NULL, NULL, 0);
+        struct inherited_item *one = inherited_find(h, "lock", NULL, NULL, 0);
         struct stat passed;
         struct stat there;
 
@@ -132,7 +133,7 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
                           int number)
 {
-    struct item *one = inherited_find(h, "socket", address, NULL, 0);
+    struct inherited_item *one = inherited_find(h, "socket", address, NULL, 0);
 
     if (one != NULL)
         return inherited_take(one);
@@ -150,7 +151,7 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
                       const struct privileges *p)
 {
     const struct addr_listen_options o = {.mode = mode};
-    struct item one = {.bound = *address};
+    struct inherited_item one = {.bound = *address};
     char shown[ADDR_TEXT_MAX];
 
     if (inherited_find(h, "socket", address, NULL, 0) != NULL)
@@ -169,8 +170,8 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
 size_t inherited_take_listener(struct inherited *h, const struct addr *address, const char *name,
                                int **out)
 {
-    const struct item *first = NULL;
-    struct item *one;
+    const struct inherited_item *first = NULL;
+    struct inherited_item *one;
     size_t n = 0;
 
     *out = NULL;
@@ -192,7 +193,7 @@ size_t inherited_take_listener(struct inherited *h, const struct addr *address, 
 
         (*out)[n++] = inherited_take(one);
         /* A socket that several loops share is passed several times. */
-        for (struct item *other = one + 1; other < h->items + h->n; ++other) {
+        for (struct inherited_item *other = one + 1; other < h->items + h->n; ++other) {
             if (is_free(other, "socket") && is_named(other, name) && other->number == number &&
                 other->inode == inode)
                 close(inherited_take(other));
@@ -216,7 +217,7 @@ static bool take_message(void *context, const json_t *m, int *passed)
 {
     struct inherited *h = context;
     const char *op = json_string_value(json_object_get(m, "op"));
-    struct item one = {.fd = *passed};
+    struct inherited_item one = {.fd = *passed};
     struct stat st;
 
     if (*passed < 0 || op == NULL || h->n == ITEMS_MAX || fstat(*passed, &st) != 0)
@@ -342,7 +343,7 @@ void inherited_destroy(struct inherited *h)
     watch_stop(h->watch);
     close_rest(h);
     for (size_t i = 0; i < h->n; ++i) {
-        const struct item *one = &h->items[i];
+        const struct inherited_item *one = &h->items[i];
 
         /* Removes the path of a unix socket if its address is no longer configured. */
         if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&

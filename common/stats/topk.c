@@ -11,7 +11,7 @@
 
 #include "common/base/map.h"
 
-struct entry {
+struct topk_entry {
     struct split_node node; /* of topk.keys; KEY follows it */
     char *key;
     size_t room; /* allocated bytes of key */
@@ -20,9 +20,9 @@ struct entry {
 };
 
 struct topk {
-    struct entry *entries;
+    struct topk_entry *entries;
     struct split_map keys;
-    struct entry **heap; /* no entry is larger than its children, at 2i+1 and 2i+2 */
+    struct topk_entry **heap; /* no entry is larger than its children, at 2i+1 and 2i+2 */
     size_t n, max;
     size_t key_max;
 };
@@ -35,7 +35,7 @@ struct topk *topk_create(size_t entries, size_t key_max)
     top->max = entries;
     top->key_max = key_max;
     top->entries = xcalloc(entries, sizeof(*top->entries));
-    top->heap = xcalloc(entries, sizeof(struct entry *));
+    top->heap = xcalloc(entries, sizeof(struct topk_entry *));
     split_map_init(&top->keys, 0);
     return top;
 }
@@ -55,13 +55,13 @@ void topk_destroy(struct topk *top)
     free(top);
 }
 
-static void topk_place(struct topk *top, struct entry *e, size_t at)
+static void topk_place(struct topk *top, struct topk_entry *e, size_t at)
 {
     top->heap[at] = e;
     e->at = at;
 }
 
-static void move_down(struct topk *top, struct entry *e)
+static void move_down(struct topk *top, struct topk_entry *e)
 {
     size_t at = e->at;
 
@@ -75,18 +75,18 @@ static void move_down(struct topk *top, struct entry *e)
     topk_place(top, e, at);
 }
 
-static struct entry *topk_find(const struct topk *top, struct slice key)
+static struct topk_entry *topk_find(const struct topk *top, struct slice key)
 {
     struct split_node *node = split_map_find(&top->keys, key);
 
-    return node != NULL ? container_of(node, struct entry, node) : NULL;
+    return node != NULL ? container_of(node, struct topk_entry, node) : NULL;
 }
 
 /* Adds an entry for KEY, which has none. Returns NULL if out of memory. */
-static struct entry *add_entry(struct topk *top, struct slice key)
+static struct topk_entry *add_entry(struct topk *top, struct slice key)
 {
     bool full = top->n == top->max;
-    struct entry *e = full ? top->heap[0] : &top->entries[top->n];
+    struct topk_entry *e = full ? top->heap[0] : &top->entries[top->n];
 
     if (e->key == NULL || key.len > e->room) {
         char *p = realloc(e->key, key.len + 1); /* an empty key needs memory as well */
@@ -120,7 +120,7 @@ void topk_add(struct topk *top, struct slice key, uint64_t weight)
         key.len = top->key_max;
     if (key.p == NULL)
         key.p = "";
-    struct entry *e = topk_find(top, key);
+    struct topk_entry *e = topk_find(top, key);
 
     if (e == NULL)
         e = add_entry(top, key);
@@ -165,7 +165,7 @@ size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n)
     struct topk_row *all = xcalloc(top->max, sizeof(*all));
 
     for (size_t i = 0; i < top->n; ++i) {
-        const struct entry *e = &top->entries[i];
+        const struct topk_entry *e = &top->entries[i];
 
         all[i] = (struct topk_row){
             .key = {e->key, e->node.len}, .sum = e->sum, .over = e->over, .count = e->count};
@@ -186,7 +186,7 @@ void topk_resize(struct topk *top, size_t entries)
     size_t n = topk_read(top, rows, entries);
 
     for (size_t i = 0; i < n; ++i) {
-        struct entry *e = add_entry(other, rows[i].key);
+        struct topk_entry *e = add_entry(other, rows[i].key);
 
         if (e == NULL)
             continue;
@@ -206,7 +206,7 @@ void topk_check(const struct topk *top)
 {
     ASSERT(top->n <= top->max);
     for (size_t i = 0; i < top->n; ++i) {
-        const struct entry *e = top->heap[i];
+        const struct topk_entry *e = top->heap[i];
 
         ASSERT(e->at == i);
         ASSERT(topk_find(top, (struct slice){e->key, e->node.len}) == e);

@@ -175,7 +175,7 @@ struct tls_set {
 };
 
 /* A configuration, which tls_listener_take() replaces as a whole. */
-struct configuration {
+struct tls_listener_config {
     struct tls_listener_options o;
     struct tls_certificate_files *certificates; /* of the options */
     struct tls_files files;                     /* texts of the options */
@@ -183,14 +183,14 @@ struct configuration {
 
 struct tls_listener {
     SSL_CTX *outer;
-    struct configuration c;
+    struct tls_listener_config c;
     bool rejected; /* the files could not be used when they were last read */
     pthread_mutex_t lock;
     struct tls_set *set; /* protected by the lock; counted reference */
 };
 
 /* The part of a context that refers to its set. */
-struct place {
+struct listener_context {
     struct tls_names *names;
     struct tls_names *own_names; /* of the first certificate */
     unsigned index;
@@ -204,7 +204,7 @@ struct place {
 static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int index, long argl,
                        void *argp)
 {
-    struct place *p = place;
+    struct listener_context *p = place;
 
     (void)parent;
     (void)data;
@@ -237,7 +237,7 @@ static void make_place_index(void)
     ASSERT(place_index >= 0);
 }
 
-static struct place *listener_place_of(const SSL_CTX *ctx)
+static struct listener_context *listener_place_of(const SSL_CTX *ctx)
 {
     return SSL_CTX_get_ex_data(ctx, place_index);
 }
@@ -274,7 +274,7 @@ static int on_status(SSL *ssl, void *context)
 /* Adds the OCSP response in FILE (NULL: none) for the certificate of FROM, which TO presents. */
 static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *file)
 {
-    struct place *p = listener_place_of(to);
+    struct listener_context *p = listener_place_of(to);
     struct tls_ocsp *o = file != NULL ? tls_ocsp_read(file, from, &s->notes) : NULL;
 
     if (o == NULL)
@@ -314,7 +314,7 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
             has_kind(s->contexts[twin], kind)))
         ++twin;
     if (twin == s->n) {
-        struct place *p = xcalloc(1, sizeof(*p));
+        struct listener_context *p = xcalloc(1, sizeof(*p));
 
         /* Adding the same names succeeded before. */
         bool added = tls_names_add(s->names, certificate, (unsigned)s->n);
@@ -345,7 +345,7 @@ out:
  * request the same ones of clients. */
 static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, struct diag *d)
 {
-    struct place *p = listener_place_of(ctx);
+    struct listener_context *p = listener_place_of(ctx);
     struct text basis = {0};
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -453,7 +453,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 
 bool tls_listener_misdirected(const SSL *ssl, struct slice host)
 {
-    const struct place *p = listener_place_of(SSL_get_SSL_CTX(ssl));
+    const struct listener_context *p = listener_place_of(SSL_get_SSL_CTX(ssl));
     unsigned owner = 0;
 
     return p != NULL && tls_names_find(p->names, slice_cut(&host, ':'), &owner) &&
@@ -467,7 +467,7 @@ struct tls_listener *tls_listener_create(const struct tls_listener_options *o, s
     static const unsigned char none[] = "outer";
     const struct tls_context_options outer = {.http2 = o->context.http2};
     struct tls_listener *t = xcalloc(1, sizeof(*t));
-    struct configuration *c = &t->c;
+    struct tls_listener_config *c = &t->c;
     struct tls_files *f = &c->files;
 
     pthread_mutex_init(&t->lock, NULL);
@@ -523,10 +523,10 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
     struct tls_set *old = t->set;
 
     for (size_t i = 0; i < set->n; ++i) {
-        struct place *p = listener_place_of(set->contexts[i]);
+        struct listener_context *p = listener_place_of(set->contexts[i]);
 
         for (size_t k = 0; k < old->n; ++k) {
-            const struct place *q = listener_place_of(old->contexts[k]);
+            const struct listener_context *q = listener_place_of(old->contexts[k]);
 
             if (memcmp(p->digest, q->digest, SHA256_BYTES) == 0) {
                 tls_tickets_unref(p->tickets);
@@ -543,7 +543,7 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
 /* Everything is exchanged except the outer contexts, which the listeners refer to. */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
 {
-    struct configuration old = t->c;
+    struct tls_listener_config old = t->c;
 
     fresh->set = replace_set(t, fresh->set);
     t->c = fresh->c;

@@ -15,14 +15,14 @@
 #include <stdlib.h>
 
 /* A configuration, which worker_tls_take() replaces as a whole. */
-struct configuration {
+struct worker_tls_config {
     struct worker_tls_options o;
     struct tls_files files; /* texts of the options */
 };
 
 struct worker_tls {
     atomic_uint refs;
-    struct configuration c; /* used by the control thread */
+    struct worker_tls_config c; /* used by the control thread */
     bool rejected; /* the files could not be used when they were last read; used by the control
                      thread */
     pthread_mutex_t lock; /* protects the following members */
@@ -126,7 +126,7 @@ static void replace_context(struct worker_tls *t, SSL_CTX *ctx)
 
 void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
 {
-    struct configuration old = t->c;
+    struct worker_tls_config old = t->c;
 
     SSL_CTX_up_ref(fresh->ctx);
     replace_context(t, fresh->ctx);

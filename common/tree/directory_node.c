@@ -33,7 +33,7 @@ enum {
 };
 
 /* A provider's file as last seen. */
-struct member {
+struct seen_provider {
     struct map_node in_dir;
     bool live;
     bool changed; /* something happened to it: to be checked */
@@ -55,7 +55,7 @@ static void path_in(const char *full, const char *file, char out[PATH_MAX])
 
 /* ---- members ---- */
 
-static void member_destroy(struct dir *d, struct member *m)
+static void member_destroy(struct dir *d, struct seen_provider *m)
 {
     map_remove(&d->members, &m->in_dir);
     json_decref(m->properties);
@@ -64,18 +64,18 @@ static void member_destroy(struct dir *d, struct member *m)
 
 static void members_clear(struct dir *d)
 {
-    map_for_each_safe (struct member, m, &d->members, in_dir)
+    map_for_each_safe (struct seen_provider, m, &d->members, in_dir)
         member_destroy(d, m);
 }
 
 /* The member FILE, made if need be. NULL: no provider's name, or too many. */
-static struct member *member_get(struct dir *d, const char *file)
+static struct seen_provider *member_get(struct dir *d, const char *file)
 {
-    struct member *m;
+    struct seen_provider *m;
     char name[PROVIDER_NAME_ROOM];
     size_t len = strlen(file);
 
-    m = map_entry(map_find(&d->members, file, len), struct member, in_dir);
+    m = map_entry(map_find(&d->members, file, len), struct seen_provider, in_dir);
     if (m != NULL)
         return m;
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
@@ -97,7 +97,7 @@ void dir_member_touched(struct dir *d, const char *file, bool closed)
 {
     if (d->node == NULL || (d->node->parts & PART_PROVIDERS) == 0)
         return;
-    struct member *m = member_get(d, file);
+    struct seen_provider *m = member_get(d, file);
     if (m == NULL)
         return;
     m->changed = m->reread = true;
@@ -116,7 +116,7 @@ static bool same_content(const struct stat *a, const struct stat *b)
 }
 
 /* Checks M's file. Returns whether anything about it has changed. */
-static bool member_check(struct dir *d, struct member *m)
+static bool member_check(struct dir *d, struct seen_provider *m)
 {
     char path[PATH_MAX];
     char why[JSON_WHY_ROOM];
@@ -181,7 +181,7 @@ static bool scan_members(struct dir *d)
             (void)member_get(d, entry->d_name);
     }
     closedir(directory);
-    map_for_each (struct member, m, &d->members, in_dir) {
+    map_for_each (struct seen_provider, m, &d->members, in_dir) {
         m->reread = m->reread || d->reread;
         m->changed = true;
     }
@@ -197,7 +197,7 @@ static void read_members(struct dir *d)
         tree_set_replace(&d->node->providers, NULL);
         return;
     }
-    map_for_each_safe (struct member, m, &d->members, in_dir) {
+    map_for_each_safe (struct seen_provider, m, &d->members, in_dir) {
         if (!m->changed)
             continue;
         changed = member_check(d, m) || changed;
@@ -209,7 +209,7 @@ static void read_members(struct dir *d)
     if (!changed)
         return;
     json_t *set = json_object();
-    map_for_each (struct member, m, &d->members, in_dir) {
+    map_for_each (struct seen_provider, m, &d->members, in_dir) {
         if (m->live)
             json_object_set_nocheck(set, m->name, m->properties);
     }
@@ -221,7 +221,7 @@ static void on_recheck(struct timer *timer)
     struct dir *d = container_of(timer, struct dir, recheck);
 
     d->recheck_ms *= 4;
-    map_for_each (struct member, m, &d->members, in_dir) {
+    map_for_each (struct seen_provider, m, &d->members, in_dir) {
         m->changed = m->changed || m->closing;
         m->closing = m->closing && d->recheck_ms <= RECHECK_MS_MAX;
     }

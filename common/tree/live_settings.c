@@ -23,7 +23,7 @@ enum {
 };
 
 /* The reason why the tree's value of a row is not effective. */
-struct rejection {
+struct rejected_value {
     char *value; /* as it is in the tree, cut */
     char *why;   /* NULL: nothing is wrong */
     bool unreported;
@@ -40,12 +40,12 @@ struct live_settings {
     const struct setting_row **rows; /* of all tables */
     size_t nrows;
     struct values yaml, now;
-    struct rejection *rejections; /* per row */
-    json_t *properties;           /* the last good ones; NULL: none */
-    json_t *warned;               /* unknown names that were logged */
-    uint64_t birth;               /* of the node that PROPERTIES are from; 0: unknown */
-    char *problem;                /* of the last reading; NULL: none */
-    bool received;                /* the tree has reported the node */
+    struct rejected_value *rejections; /* per row */
+    json_t *properties;                /* the last good ones; NULL: none */
+    json_t *warned;                    /* unknown names that were logged */
+    uint64_t birth;                    /* of the node that PROPERTIES are from; 0: unknown */
+    char *problem;                     /* of the last reading; NULL: none */
+    bool received;                     /* the tree has reported the node */
     uint64_t restored_age_s, restored_ms;
     uint64_t held_ms;
     struct timer hold; /* while the node is missing or invalid: its last values stay */
@@ -94,10 +94,10 @@ static char *show_value(const struct setting_row *row, const json_t *value)
 /* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
 static void live_reject(struct live_settings *l, size_t i, const char *why)
 {
-    struct rejection *r = &l->rejections[i];
-    struct rejection old = *r;
+    struct rejected_value *r = &l->rejections[i];
+    struct rejected_value old = *r;
 
-    *r = (struct rejection){0};
+    *r = (struct rejected_value){0};
     if (why != NULL) {
         const struct setting_row *row = l->rows[i];
 
@@ -309,7 +309,7 @@ static void read_again(struct live_settings *l)
     check_across(l, &c);
     size_t rejected = 0;
     for (size_t i = 0; i < l->nrows; ++i) {
-        struct rejection *r = &l->rejections[i];
+        struct rejected_value *r = &l->rejections[i];
 
         rejected += r->why != NULL;
         if (r->unreported)
@@ -465,7 +465,7 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
     text_fini(&value);
     json_open_array(w, "rejected");
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct rejection *r = &l->rejections[i];
+        const struct rejected_value *r = &l->rejections[i];
 
         if (r->why == NULL)
             continue;

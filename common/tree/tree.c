@@ -138,7 +138,7 @@ static void view_fini(struct tree_view *v)
 static bool see_node(struct tree_watch *w, struct tree_view *v)
 {
     const struct tree_node *n;
-    enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &n);
+    enum tree_found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &n);
     bool pending = found == FOUND_PENDING;
 
     if (found == FOUND_MISSING)
@@ -160,7 +160,7 @@ static bool see_providers(struct tree_watch *w, struct tree_view *v)
 {
     char path[TREE_PATH_MAX + 1];
     const struct tree_node *n;
-    enum found found = FOUND_BAD;
+    enum tree_found found = FOUND_BAD;
 
     if (tree_path_join("", slice_of(w->full), path) == ERR_OK &&
         tree_path_join(path, SLICE_LIT("providers"), path) == ERR_OK)
@@ -274,7 +274,7 @@ static void registration_evaluate(struct timer *timer)
     const struct tree_node *at;
 
     follower_begin(f);
-    enum found found = follow_path(f, r->path, PART_NODE, &at);
+    enum tree_found found = follow_path(f, r->path, PART_NODE, &at);
     /* A link to a missing node is not a problem here: registering creates the node. */
     if (found == FOUND_MISSING)
         text_clear(&f->problem);

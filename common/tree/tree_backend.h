@@ -143,7 +143,7 @@ struct follower {
     struct list in_broken; /* of the tree, while BROKEN is set */
 };
 
-enum found {
+enum tree_found {
     FOUND_NODE,    /* the node exists */
     FOUND_MISSING, /* it does not; this is where it would be */
     FOUND_BAD,     /* links loop or are invalid; see the problem */
@@ -172,8 +172,8 @@ void follower_report(struct follower *f);
  * Finds the node that PATH means. PARTS of it are needed beside its properties. FOUND_NODE,
  * FOUND_MISSING: *OUT is the node, borrowed until the next evaluation ends.
  */
-enum found follow_path(struct follower *f, const char *path, unsigned parts,
-                       const struct tree_node **out);
+enum tree_found follow_path(struct follower *f, const char *path, unsigned parts,
+                            const struct tree_node **out);
 /*
  * The properties of N, without its links, with property links followed. One that does not resolve
  * keeps its value in LAST (may be NULL) and is a problem. Returns a new reference.

@@ -170,8 +170,8 @@ static void problem_add(struct follower *f, const char *fmt, ...)
 
 /* *OUT is the node PATH, up to date, which exists as long as a follower uses it; this evaluation
  * depends on its PARTS from now on. FOUND_BAD: too many steps. */
-static enum found use_node(struct follower *f, const char *path, unsigned parts,
-                           const struct tree_node **out)
+static enum tree_found use_node(struct follower *f, const char *path, unsigned parts,
+                                const struct tree_node **out)
 {
     struct tree *t = f->tree;
     size_t len = strlen(path);
@@ -293,12 +293,12 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
 }
 
 /* From PATH to the node that is meant by it. The depth is bounded by use_node(). */
-static enum found resolve_path(struct follower *f, struct trail *trail, const char *path,
-                               const struct tree_node **out)
+static enum tree_found resolve_path(struct follower *f, struct trail *trail, const char *path,
+                                    const struct tree_node **out)
 {
     const struct tree_node *base;
     char real[TREE_PATH_MAX + 1];
-    enum found found = use_node(f, path, PART_NODE, out);
+    enum tree_found found = use_node(f, path, PART_NODE, out);
 
     if (found != FOUND_MISSING || path[0] == '\0')
         return found;
@@ -310,7 +310,7 @@ static enum found resolve_path(struct follower *f, struct trail *trail, const ch
         return found;
     if (!follow_join(f, base->path, slice_of(name), real))
         return FOUND_BAD;
-    enum found there = FOUND_MISSING;
+    enum tree_found there = FOUND_MISSING;
     if (strcmp(real, path) != 0)
         there = use_node(f, real, PART_NODE, out);
     else if ((*out)->exists)
@@ -332,12 +332,12 @@ static enum found resolve_path(struct follower *f, struct trail *trail, const ch
     return found;
 }
 
-enum found follow_path(struct follower *f, const char *path, unsigned parts,
-                       const struct tree_node **out)
+enum tree_found follow_path(struct follower *f, const char *path, unsigned parts,
+                            const struct tree_node **out)
 {
     struct trail *trail = xmalloc(sizeof(*trail));
     char real[TREE_PATH_MAX + 1];
-    enum found found = FOUND_BAD;
+    enum tree_found found = FOUND_BAD;
 
     trail->n = 0;
     if (follow_join(f, "", slice_of(path), real) && trail_add(f, trail, real))
@@ -352,8 +352,8 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
 /* ---- property links ---- */
 
 /* Property NAME of N, through property links. *OUT is borrowed, set on FOUND_NODE. */
-static enum found follow_value(struct follower *f, const struct tree_node *n, const char *name,
-                               json_t **out)
+static enum tree_found follow_value(struct follower *f, const struct tree_node *n, const char *name,
+                                    json_t **out)
 {
     struct hop hops[TREE_TRAIL_MAX];
     struct hop next = {n, slice_of(name)};
@@ -381,7 +381,7 @@ static enum found follow_value(struct follower *f, const struct tree_node *n, co
         }
         if (!follow_join(f, next.node->path, slice_cut(&rest, ' '), target))
             return FOUND_BAD;
-        enum found found = follow_path(f, target, PART_NODE, &next.node);
+        enum tree_found found = follow_path(f, target, PART_NODE, &next.node);
         if (found == FOUND_MISSING)
             problem_add(f, "%s: node %s does not exist; create it or correct the link", from,
                         tree_path_shown(target));
@@ -430,7 +430,7 @@ json_t *follow_properties(struct follower *f, const struct tree_node *n, const j
         if (json_object_get(own, name) != NULL)
             continue;
         json_t *linked = NULL;
-        enum found found = follow_value(f, n, name, &linked);
+        enum tree_found found = follow_value(f, n, name, &linked);
         if (found == FOUND_PENDING)
             *pending = true;
         if (linked == NULL)

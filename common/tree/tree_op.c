@@ -91,7 +91,7 @@ static void evaluate_op(struct timer *timer)
     const struct tree_node *n = NULL;
 
     follower_begin(&op->follower);
-    enum found found = follow_path(&op->follower, op->path, PART_NODE, &n);
+    enum tree_found found = follow_path(&op->follower, op->path, PART_NODE, &n);
     if (found == FOUND_BAD)
         diag_add(op->diag, NULL, 0, 0, "%s", text_cstr(&op->follower.problem));
     else if (found != FOUND_PENDING)

@@ -435,7 +435,7 @@ static const struct slice always[] = {
     {"x-rewrite-url", 13},
 };
 
-struct names {
+struct vary_names {
     struct slice names[VARY_NAMES_MAX + ARRAY_LEN(always)];
     size_t n;
 };
@@ -446,7 +446,7 @@ struct key {
 };
 
 /* Inserts NAME in order, unless it is there already. There are few names. */
-static void add_name(struct names *set, struct slice name)
+static void add_name(struct vary_names *set, struct slice name)
 {
     size_t at = 0;
     int order = 1;
@@ -464,7 +464,7 @@ static void add_name(struct names *set, struct slice name)
     ++set->n;
 }
 
-static bool vary_of(struct cache_fields response, struct names *set)
+static bool vary_of(struct cache_fields response, struct vary_names *set)
 {
     size_t bytes = 0;
     size_t count = 0;
@@ -504,7 +504,7 @@ static bool key_append(struct key *k, struct slice s)
 }
 
 /* Of the names in SET, and those that always count. */
-static bool cache_make_key(struct names *set, struct cache_fields request, struct key *k)
+static bool cache_make_key(struct vary_names *set, struct cache_fields request, struct key *k)
 {
     for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
         for (size_t at = 0; at < request.n; ++at) {
@@ -544,7 +544,7 @@ static bool cache_make_key(struct names *set, struct cache_fields request, struc
 
 bool cache_variant_key(struct cache_fields response, struct cache_fields request, struct text *out)
 {
-    struct names set = {.n = 0};
+    struct vary_names set = {.n = 0};
     struct key k;
     bool good = vary_of(response, &set) && cache_make_key(&set, request, &k);
 
@@ -555,7 +555,7 @@ bool cache_variant_key(struct cache_fields response, struct cache_fields request
 
 bool cache_variant_matches(struct slice key, struct cache_fields request)
 {
-    struct names set = {.n = 0};
+    struct vary_names set = {.n = 0};
     struct slice rest = key;
     struct key k;
 

@@ -17,7 +17,7 @@ enum {
     LOSSES_MAX = 8,
 };
 
-enum phase { READ, LIST, ACT, CHECK };
+enum zookeeper_phase { READ, LIST, ACT, CHECK };
 
 static void on_call(struct zk_call *c);
 
@@ -47,7 +47,7 @@ static void step_op(struct tree_op *op)
         op->call = zk_reset_acl(s, path, on_call, op);
 }
 
-static void zk_op_enter(struct tree_op *op, enum phase phase)
+static void zk_op_enter(struct tree_op *op, enum zookeeper_phase phase)
 {
     op->phase = phase;
     op->losses = 0;

@@ -282,7 +282,7 @@ enum {
     TOKEN_MAX = 1024,
 };
 
-struct asking {
+struct ctl_request {
     struct http_fetch fetch;
     struct text *out;
     enum err e;
@@ -293,17 +293,17 @@ static void on_ctl_head(struct http_fetch *f, const struct http1_head *head)
     if (head->framing != HTTP1_BODY_LENGTH || head->content_length <= BODY_MAX)
         return;
     http_fetch_stop(f);
-    container_of(f, struct asking, fetch)->e = ERR_TOO_LARGE;
+    container_of(f, struct ctl_request, fetch)->e = ERR_TOO_LARGE;
 }
 
 static void on_ctl_body(struct http_fetch *f, struct slice bytes)
 {
-    text_add(container_of(f, struct asking, fetch)->out, bytes);
+    text_add(container_of(f, struct ctl_request, fetch)->out, bytes);
 }
 
 static void on_ctl_done(struct http_fetch *f, enum err e)
 {
-    container_of(f, struct asking, fetch)->e = e;
+    container_of(f, struct ctl_request, fetch)->e = e;
 }
 
 static const struct http_fetch_events events = {
@@ -352,7 +352,7 @@ static enum err make_request(struct ctl_options *o, const char *method, const ch
 enum err ctl_request(struct ctl_options *o, const char *method, const char *path,
                      struct slice content, int *status, struct text *body)
 {
-    struct asking a = {.out = body, .e = ERR_NOT_FOUND};
+    struct ctl_request a = {.out = body, .e = ERR_NOT_FOUND};
     struct text request = {0};
     struct addr all[ADDRESSES_MAX];
     size_t n = 1;

@@ -172,7 +172,7 @@ struct trace_minute {
     uint64_t finished, timed, total_us, app_us;
 };
 
-struct trace_request {
+struct traced_request {
     struct map_node node; /* while it is in progress */
     char id[TRACE_LINE_ID_MAX + 1];
     struct trace_url *url;
@@ -190,7 +190,7 @@ struct trace_report {
     size_t states[TRACE_STATES];
     struct trace_minute *minutes; /* beyond TRACE_MINUTES_MAX one more for the rest, not shown */
     size_t nminutes;
-    struct trace_request **unfinished; /* the first ones */
+    struct traced_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, rejected, again, times;
     uint64_t upgrades, restarts; /* restarts: starts after the first record */

@@ -245,7 +245,7 @@ static const struct page_command pages[] = {
 };
 
 /* A command line being executed. */
-struct asking {
+struct page_request {
     struct ctl_options o;
     uint64_t watch_s; /* 0: once */
     uint64_t count;   /* of --watch; 0: until interrupted */
@@ -266,7 +266,7 @@ static enum err show_page(const struct page_command *w, struct ctl_options *o)
 
 /* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
  * not end the loop, so that the end of a restart can be observed. */
-static int watch_page(const struct page_command *w, struct asking *a)
+static int watch_page(const struct page_command *w, struct page_request *a)
 {
     const struct timespec span = {.tv_sec = (time_t)a->watch_s};
     sigset_t ending;
@@ -297,7 +297,7 @@ static int watch_page(const struct page_command *w, struct asking *a)
 
 static int pages_main(const struct ctl_command *c, int argc, char **argv)
 {
-    struct asking a = {.o = {.top = TOP_DEFAULT}};
+    struct page_request a = {.o = {.top = TOP_DEFAULT}};
     const struct page_command *w = pages;
     int code = ctl_parse(c, argc, argv, &a.o);
 
@@ -316,9 +316,9 @@ static int pages_main(const struct ctl_command *c, int argc, char **argv)
 #define WATCH_FLAGS                                                                                \
     CTL_FLAG('w', "watch", "SECONDS", NULL,                                                        \
              "repeat at this interval in seconds, until interrupted",                              \
-             CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)),                                  \
+             CTL_NUMBER(struct page_request, watch_s, 1, WATCH_MAX_S)),                            \
         CTL_FLAG(0, "count", "N", NULL, "with --watch: number of times",                           \
-                 CTL_NUMBER(struct asking, count, 1, UINT32_MAX))
+                 CTL_NUMBER(struct page_request, count, 1, UINT32_MAX))
 
 static const struct ctl_flag status_flags[] = {
     CTL_FLAGS_ASKING,

@@ -156,14 +156,14 @@ static void top_add_line(struct screen *s, struct slice line, enum table_style s
 
 /* ---- workers ---- */
 
-struct row {
+struct top_row {
     const json_t *worker;
     double values[TOP_KEYS];
     bool has_rates;
 };
 
 /* BEFORE: the application on the page before; NULL. */
-static void fill_row(struct row *r, const json_t *w, const json_t *before, double span_s)
+static void fill_row(struct top_row *r, const json_t *w, const json_t *before, double span_s)
 {
     const json_t *workers = json_object_get(before, "workers");
     const json_t *name = json_object_get(w, "name");
@@ -173,7 +173,7 @@ static void fill_row(struct row *r, const json_t *w, const json_t *before, doubl
         if (json_equal(json_object_get(json_array_get(workers, i), "name"), name))
             then = json_array_get(workers, i);
     }
-    *r = (struct row){.worker = w, .has_rates = then != NULL && span_s > 0};
+    *r = (struct top_row){.worker = w, .has_rates = then != NULL && span_s > 0};
     for (size_t i = 0; i < TOP_KEYS; ++i) {
         double now = columns[i].member != NULL ? page_number(w, columns[i].member) : 0;
 
@@ -198,8 +198,8 @@ static void fill_row(struct row *r, const json_t *w, const json_t *before, doubl
 
 static int compare_rows(const void *a, const void *b, void *context)
 {
-    const struct row *x = a;
-    const struct row *y = b;
+    const struct top_row *x = a;
+    const struct top_row *y = b;
     const struct top_view *v = context;
     struct slice x_name = json_text(x->worker, "name");
     struct slice y_name = json_text(y->worker, "name");
@@ -210,7 +210,7 @@ static int compare_rows(const void *a, const void *b, void *context)
     return v->reverse ? -order : order;
 }
 
-static enum table_style row_style(const struct row *r)
+static enum table_style row_style(const struct top_row *r)
 {
     if (json_is_true(json_object_get(r->worker, "ejected")) || r->values[TOP_FAILURES] > 0)
         return TABLE_BAD;
@@ -245,7 +245,7 @@ static bool fit_columns(const struct top_view *v, size_t shift, struct layout *o
 }
 
 /* R NULL: the titles. */
-static void draw_row(struct screen *s, const struct layout *l, const struct row *r)
+static void draw_row(struct screen *s, const struct layout *l, const struct top_row *r)
 {
     size_t room = l->name_width;
     struct text line = {0};
@@ -309,7 +309,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     const struct top_view *v = s->view;
     const json_t *workers = json_object_get(now, "workers");
     size_t n = json_array_size(workers);
-    struct row *rows = xcalloc(n, sizeof(rows[0]));
+    struct top_row *rows = xcalloc(n, sizeof(rows[0]));
     size_t half = v->columns / 2;
     size_t width = strlen("worker");
     struct text name = {0};

@@ -25,20 +25,20 @@ static uint64_t elapsed_since(uint64_t later, uint64_t earlier)
 
 static const char *const state_names[TRACE_STATES] = {"input", "waiting", "application", "output"};
 
-static void trace_enter(struct trace_report *r, struct trace_request *a, enum trace_state s)
+static void trace_enter(struct trace_report *r, struct traced_request *a, enum trace_state s)
 {
     --r->states[a->state];
     ++r->states[s];
     a->state = s;
 }
 
-static void remove_active(struct trace_report *r, struct trace_request *a)
+static void remove_active(struct trace_report *r, struct traced_request *a)
 {
     --r->states[a->state];
     map_remove(&r->active, &a->node);
 }
 
-static void trace_destroy(struct trace_request *a)
+static void trace_destroy(struct traced_request *a)
 {
     free(a->method);
     free(a->why);
@@ -46,7 +46,7 @@ static void trace_destroy(struct trace_request *a)
 }
 
 /* Ownership of WHY is taken. */
-static void end_unfinished(struct trace_report *r, struct trace_request *a, char *why)
+static void end_unfinished(struct trace_report *r, struct traced_request *a, char *why)
 {
     remove_active(r, a);
     ++a->url->unfinished;
@@ -63,12 +63,13 @@ static void end_unfinished(struct trace_report *r, struct trace_request *a, char
 
 static void end_all(struct trace_report *r, const char *why)
 {
-    map_for_each_safe (struct trace_request, a, &r->active, node)
+    map_for_each_safe (struct traced_request, a, &r->active, node)
         end_unfinished(r, a, xstrdup(why));
 }
 
 /* A: a request in progress with the same id, or NULL. */
-static void trace_begin(struct trace_report *r, const struct trace_line *l, struct trace_request *a)
+static void trace_begin(struct trace_report *r, const struct trace_line *l,
+                        struct traced_request *a)
 {
     struct slice path = l->path;
 
@@ -101,7 +102,7 @@ static void trace_begin(struct trace_report *r, const struct trace_line *l, stru
     }
 }
 
-static void trace_end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
+static void trace_end(struct trace_report *r, struct traced_request *a, struct trace_minute *m)
 {
     struct trace_url *u = a->url;
     uint64_t app_us = elapsed_since(a->responded_us, a->called_us);
@@ -131,7 +132,7 @@ static void trace_end(struct trace_report *r, struct trace_request *a, struct tr
 }
 
 /* Further records of resumelb-agent; other servers have none. */
-static void take_note(struct trace_report *r, struct trace_request *a, const struct trace_line *l)
+static void take_note(struct trace_report *r, struct traced_request *a, const struct trace_line *l)
 {
     struct slice name = l->name;
 
@@ -159,8 +160,8 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     uint64_t at_us = l->time_us - l->time_us % 60000000;
     size_t nactive = map_count(&r->active);
-    struct trace_request *a =
-        map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
+    struct traced_request *a =
+        map_entry(map_find(&r->active, l->id.p, l->id.len), struct traced_request, node);
 
     if (r->records == 0)
         r->first_us = l->time_us;
@@ -240,7 +241,7 @@ void trace_report_end(struct trace_report *r)
 
 void trace_report_fini(struct trace_report *r)
 {
-    map_for_each_safe (struct trace_request, a, &r->active, node) {
+    map_for_each_safe (struct traced_request, a, &r->active, node) {
         remove_active(r, a);
         trace_destroy(a);
     }
@@ -343,7 +344,7 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     json_close_array(&w);
     json_open_array(&w, "unfinished");
     for (size_t i = 0; i < r->nunfinished && (top == 0 || i < top); ++i) {
-        const struct trace_request *u = r->unfinished[i];
+        const struct traced_request *u = r->unfinished[i];
 
         json_open_object(&w, NULL);
         trace_put_bytes(&w, "id", u->id);

@@ -12,7 +12,7 @@
 #include "ctl/cli/ctl.h"
 
 /* A line as it is read, and where unescaped bytes go. */
-struct reading {
+struct access_line_reading {
     struct slice rest;
     char *room;
     struct access_line *out;
@@ -32,7 +32,7 @@ const char *const access_fault_texts[ACCESS_FAULTS] = {
     [ACCESS_FAULT_URL] = "invalid URL",
 };
 
-static bool access_line_take(struct reading *r, char c)
+static bool access_line_take(struct access_line_reading *r, char c)
 {
     if (r->rest.len == 0 || r->rest.p[0] != c)
         return false;
@@ -41,7 +41,7 @@ static bool access_line_take(struct reading *r, char c)
 }
 
 /* The byte behind a backslash, or -1. */
-static int take_escaped(struct reading *r)
+static int take_escaped(struct access_line_reading *r)
 {
     static const char names[] = "\"\\/bnrtv";
     static const char bytes[] = "\"\\/\b\n\r\t\v";
@@ -63,7 +63,7 @@ static int take_escaped(struct reading *r)
 }
 
 /* The text in quotes, unescaped. */
-static bool take_quoted(struct reading *r, struct slice *out)
+static bool take_quoted(struct access_line_reading *r, struct slice *out)
 {
     char *begin = r->room;
 
@@ -98,7 +98,7 @@ static bool read_time(struct slice s, const char *pattern, const char *format, u
 }
 
 /* Without port, in lower case, to the room. "-" is none. */
-static bool set_host(struct reading *r, struct slice host)
+static bool set_host(struct access_line_reading *r, struct slice host)
 {
     bool literal = slice_starts(host, SLICE_LIT("["));
     size_t end = slice_find(host, literal ? ']' : ':');
@@ -135,7 +135,7 @@ static size_t scheme_length(struct slice s)
 }
 
 /* The target may be http://HOST/PATH; its host is used unless the line has its own. */
-static enum access_fault set_target(struct reading *r, struct slice target)
+static enum access_fault set_target(struct access_line_reading *r, struct slice target)
 {
     struct access_line *out = r->out;
     size_t scheme = scheme_length(target);
@@ -159,7 +159,7 @@ static enum access_fault set_target(struct reading *r, struct slice target)
 }
 
 /* [HOST] CLIENT IDENTITY USER, up to the time's bracket. */
-static enum access_fault read_client(struct reading *r)
+static enum access_fault read_client(struct access_line_reading *r)
 {
     enum { WORDS_MAX = 4 };
     struct slice words[WORDS_MAX];
@@ -186,7 +186,7 @@ static struct slice unless_dash(struct slice s)
 }
 
 /* Referer and agent; then KEY="VALUE" or KEY=VALUE of resumelb's own lines. */
-static enum access_fault read_rest(struct reading *r)
+static enum access_fault read_rest(struct access_line_reading *r)
 {
     struct access_line *out = r->out;
 
@@ -219,7 +219,7 @@ static enum access_fault read_rest(struct reading *r)
     return ACCESS_FAULT_NONE;
 }
 
-static enum access_fault read_combined(struct reading *r)
+static enum access_fault read_combined(struct access_line_reading *r)
 {
     enum access_fault f = read_client(r);
     struct slice request;
@@ -259,7 +259,8 @@ static enum access_fault read_combined(struct reading *r)
 }
 
 /* A member as text, in the room; it was read from at least as many bytes. */
-static struct slice copy_member(struct reading *r, const json_t *object, const char *name)
+static struct slice copy_member(struct access_line_reading *r, const json_t *object,
+                                const char *name)
 {
     struct slice s = json_text(object, name);
     char *begin = r->room;
@@ -270,7 +271,7 @@ static struct slice copy_member(struct reading *r, const json_t *object, const c
     return (struct slice){begin, s.len};
 }
 
-static enum access_fault read_members(struct reading *r, const json_t *o)
+static enum access_fault read_members(struct access_line_reading *r, const json_t *o)
 {
     const json_t *status = json_object_get(o, "status");
     const json_t *service = json_object_get(o, "service_us");
@@ -302,7 +303,7 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
 
 enum access_fault access_line_parse(struct slice line, char *room, struct access_line *out)
 {
-    struct reading r = {.rest = line, .room = room, .out = out};
+    struct access_line_reading r = {.rest = line, .room = room, .out = out};
     json_t *o = NULL;
 
     *out = (struct access_line){0};

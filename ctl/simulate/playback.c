@@ -98,7 +98,7 @@ enum { CHECK_MS = 50, PACE_AHEAD_US = 1000 };
 
 struct player;
 
-struct client {
+struct playback_client {
     struct list node; /* in player.idle */
     struct player *player;
     struct http1_conn *conn;
@@ -112,7 +112,7 @@ struct player {
     struct playback *p;
     struct playback_server *s;
     struct loop *loop;
-    struct client *clients;
+    struct playback_client *clients;
     struct list idle;
     struct timer pace, check;
     uint64_t started_us;
@@ -121,15 +121,15 @@ struct player {
     sigset_t ending;
 };
 
-static void connect_client(struct client *c);
+static void connect_client(struct playback_client *c);
 static void playback_begin(struct player *y);
 
-static struct playback_record *record_of(struct client *c)
+static struct playback_record *record_of(struct playback_client *c)
 {
     return &c->player->s->records[c->request];
 }
 
-static void drop_connection(struct client *c)
+static void drop_connection(struct playback_client *c)
 {
     if (c->conn != NULL)
         http1_close(c->conn);
@@ -138,7 +138,7 @@ static void drop_connection(struct client *c)
 
 static void now_idle(struct loop_deferred *d)
 {
-    struct client *c = container_of(d, struct client, next);
+    struct playback_client *c = container_of(d, struct playback_client, next);
     struct player *y = c->player;
 
     list_push_front(&y->idle, &c->node);
@@ -148,7 +148,7 @@ static void now_idle(struct loop_deferred *d)
         loop_stop(y->loop);
 }
 
-static void playback_finish(struct client *c, enum err e)
+static void playback_finish(struct playback_client *c, enum err e)
 {
     struct playback_record *r = record_of(c);
     uint64_t spent_us = clock_mono_us() - c->began_us;
@@ -165,7 +165,7 @@ static void playback_finish(struct client *c, enum err e)
 
 static void on_playback_head(void *context, const struct http1_head *head, bool final)
 {
-    struct client *c = context;
+    struct playback_client *c = context;
     uint64_t n = 0;
 
     record_of(c)->status = (uint16_t)head->status;
@@ -187,7 +187,7 @@ static void on_playback_body(void *context, struct http1_body *body, bool last)
 
 static void on_playback_error(void *context, enum err e)
 {
-    struct client *c = context;
+    struct playback_client *c = context;
     /* An idle connection that ends when it is reused: the server had closed it. */
     bool again = c->reused && !http1_any_received(c->conn);
 
@@ -203,7 +203,7 @@ static const struct http1_events events = {
 
 static void on_client_open(void *context, struct http1_conn *conn, enum err e)
 {
-    struct client *c = context;
+    struct playback_client *c = context;
     const struct playback *p = c->player->p;
     const struct playback_request *q = &p->requests[c->request];
     const char *host = p->texts.p + q->host_at;
@@ -228,7 +228,7 @@ static void on_client_open(void *context, struct http1_conn *conn, enum err e)
     text_fini(&head);
 }
 
-static void connect_client(struct client *c)
+static void connect_client(struct playback_client *c)
 {
     struct player *y = c->player;
 
@@ -255,7 +255,7 @@ static void playback_begin(struct player *y)
             timer_start(y->loop, &y->pace, (due_us - now_us) / 1000);
             return;
         }
-        struct client *c = list_entry(y->idle.next, struct client, node);
+        struct playback_client *c = list_entry(y->idle.next, struct playback_client, node);
         list_remove(&c->node);
         ++y->running;
         c->request = y->next++;
@@ -294,7 +294,7 @@ static void playback_run(struct playback *p, struct playback_server *s)
     y.clients = xcalloc(p->clients, sizeof(y.clients[0]));
     list_init(&y.idle);
     for (size_t i = 0; i < p->clients; ++i) {
-        y.clients[i] = (struct client){.player = &y, .next.run = now_idle};
+        y.clients[i] = (struct playback_client){.player = &y, .next.run = now_idle};
         list_push_back(&y.idle, &y.clients[i].node);
     }
     sigemptyset(&y.ending);

@@ -284,7 +284,8 @@ const struct simulate_variant *simulate_baseline(const struct simulate_runs *t)
     return &t->variants[t->nvariants - 1];
 }
 
-bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b)
+bool simulate_is_better(const struct plan *p, const struct sim_figures *a,
+                        const struct sim_figures *b)
 {
     static const double ALIKE = 0.01;
     bool closed = p->phases[p->main].clients != 0;

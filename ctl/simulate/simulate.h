@@ -126,7 +126,8 @@ void simulate_label(const struct simulate *s, const struct simulate_variant *v, 
 void simulate_add_label(struct table *table, const struct simulate *s,
                         const struct simulate_variant *v);
 /* Whether A is better than B, as figures of the main phase of P. */
-bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b);
+bool simulate_is_better(const struct plan *p, const struct sim_figures *a,
+                        const struct sim_figures *b);
 
 /* ---- what is printed ---- */
 

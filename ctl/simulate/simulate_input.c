@@ -376,7 +376,7 @@ enum err simulate_classify_plan(struct simulate_classifiers *all, const struct p
 enum { SHARED_OBJECTS = 32, SHARED_ONE_IN = 4 };
 
 /* A log that is read. */
-struct reader {
+struct log_reader {
     struct simulate *s;
     struct names pages; /* HOST PATH, with the numbers of the trace's pages */
     struct trace trace;
@@ -394,7 +394,7 @@ static uint64_t hash_text(struct slice s)
 }
 
 /* Adds L. Sets *IS_CUT instead if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
-static enum err take_request(struct reader *r, const struct access_line *l, bool *is_cut)
+static enum err take_request(struct log_reader *r, const struct access_line *l, bool *is_cut)
 {
     struct simulate_classifiers *c = &r->s->classifiers;
     uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
@@ -438,7 +438,7 @@ static enum err take_request(struct reader *r, const struct access_line *l, bool
         }
         e = trace_add_page(&r->trace, l->host, l->path, objects, nobjects, &page);
     }
-    struct trace_request q = {
+    struct workload_request q = {
         .due_ns = (l->time_ms - r->first_ms) * 1000000, .page = page, .factor = 1};
     return e == ERR_OK ? trace_add_request(&r->trace, &q) : e;
 }
@@ -446,7 +446,7 @@ static enum err take_request(struct reader *r, const struct access_line *l, bool
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d)
 {
     enum { REQUESTS_MIN = 2 };
-    struct reader r = {.s = s};
+    struct log_reader r = {.s = s};
     struct simulate_log *log = &s->log;
     struct access_line l;
     enum err e = requests_open(s->log_file, &log->in, d);
@@ -467,7 +467,7 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
         diag_add(d, s->log_file, 0, 0, "fewer than two requests");
         e = ERR_SYNTAX;
     } else if (closed == ERR_OK) {
-        struct trace_request *all = r.trace.requests;
+        struct workload_request *all = r.trace.requests;
         struct draw draw = draw_of(s->plan.workload.seed);
         double due_s = 0;
 

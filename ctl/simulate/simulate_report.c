@@ -56,8 +56,8 @@ void simulate_print_gain(const struct simulate_runs *t, struct text *out)
 {
     const struct simulate_variant *from = simulate_baseline(t);
     const struct simulate_variant *to = simulate_best(t, 0, simulate_requested(t->simulate));
-    const struct figures *a = &from->result.main;
-    const struct figures *b = &to->result.main;
+    const struct sim_figures *a = &from->result.main;
+    const struct sim_figures *b = &to->result.main;
 
     if (from == to) {
         text_add(out, SLICE_LIT("Nothing here is better than "));
@@ -97,7 +97,7 @@ static void print_tables(const struct simulate_runs *t, struct text *out)
                           ">policy: wait ms/req|>shadow|>overdue");
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
-        const struct figures *f = &r->main;
+        const struct sim_figures *f = &r->main;
         const struct pool_shadow_counts *c = &r->shadow;
 
         simulate_add_label(&figures, t->simulate, &t->variants[i]);
@@ -161,7 +161,7 @@ static void put_variant(struct json_writer *w, const struct simulate *s,
 {
     const struct simulate_classifier *c = &s->classifiers.all[v->classifier];
     const struct plan_result *r = &v->result;
-    const struct figures *f = &r->main;
+    const struct sim_figures *f = &r->main;
 
     json_open_object(w, NULL);
     json_put_text(w, "policy", slice_of(s->policies[v->policy].label));
@@ -281,13 +281,13 @@ static const char *const colours[VARIANTS_MAX] = {
 /* A panel of bars: one figure of all variants. */
 static const struct bars {
     const char *title, *hint;
-    size_t figure; /* its place in struct figures */
+    size_t figure; /* its place in struct sim_figures */
     int decimals;
 } panels[] = {
-    {"Loads per request", "fewer is better", offsetof(struct figures, loads), 2},
-    {"Requests a second", "more is better", offsetof(struct figures, rate), 0},
-    {"p99 response time", "ms; less is better", offsetof(struct figures, p99_ms), 0},
-    {"Busiest worker", "its work; 1 is even", offsetof(struct figures, busy_max), 2},
+    {"Loads per request", "fewer is better", offsetof(struct sim_figures, loads), 2},
+    {"Requests a second", "more is better", offsetof(struct sim_figures, rate), 0},
+    {"p99 response time", "ms; less is better", offsetof(struct sim_figures, p99_ms), 0},
+    {"Busiest worker", "its work; 1 is even", offsetof(struct sim_figures, busy_max), 2},
 };
 
 struct plot {
@@ -350,7 +350,7 @@ static void add_head(const struct plot *p)
 
 static double value_of(const struct plot *p, const struct bars *b, size_t variant)
 {
-    const struct figures *f = &p->runs->variants[variant].result.main;
+    const struct sim_figures *f = &p->runs->variants[variant].result.main;
 
     return *(const double *)((const char *)f + b->figure);
 }

@@ -17,7 +17,7 @@
  * parameters drawn over orders of magnitude, because their distribution is unknown.
  */
 
-enum measure { LOADS, RATE, P99, MEASURES };
+enum tuned_figure { LOADS, RATE, P99, MEASURES };
 /* Up to this much worse than the best is nearly the best. */
 static const double NEARLY = 0.05;
 /* Below the best by more, a policy does not keep up: its few loads may be due to less work. */
@@ -37,15 +37,15 @@ static double draw_between(struct draw *d, double low, double high)
 }
 
 /* The smaller the better. */
-static double measure_of(const struct simulate_variant *v, enum measure m)
+static double measure_of(const struct simulate_variant *v, enum tuned_figure m)
 {
-    const struct figures *f = &v->result.main;
+    const struct sim_figures *f = &v->result.main;
 
     return m == LOADS ? f->loads : m == RATE ? 1 / fmax(f->rate, 1e-9) : f->p99_ms;
 }
 
 /* The best M of the variants with a measure RATE of at most SLOWEST (HUGE_VAL: of all). */
-static double best_of(const struct simulate_runs *t, enum measure m, double slowest)
+static double best_of(const struct simulate_runs *t, enum tuned_figure m, double slowest)
 {
     double best = HUGE_VAL;
 
@@ -65,7 +65,7 @@ static void tune_count(const struct simulate_runs *t, struct score *scores)
         bool kept = measure_of(&t->variants[i], RATE) <= slowest;
         unsigned nearly = 0;
 
-        for (enum measure m = 0; m < MEASURES; ++m) {
+        for (enum tuned_figure m = 0; m < MEASURES; ++m) {
             double v = measure_of(&t->variants[i], m);
             double best = best_of(t, m, HUGE_VAL);
             double best_kept = best_of(t, m, slowest);
@@ -151,7 +151,7 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
                   o.workload.request_objects, (double)o.world.base_ns / 1e6,
                   (double)o.world.hit_ns / 1e3, (double)o.world.load_ns / 1e6);
     for (size_t i = 0; i < runs.nvariants; ++i) {
-        const struct figures *f = &runs.variants[i].result.main;
+        const struct sim_figures *f = &runs.variants[i].result.main;
 
         table_addf(&tables[1], "%" PRIu64, seed);
         simulate_add_label(&tables[1], s, &runs.variants[i]);
@@ -211,7 +211,7 @@ static const struct tried {
 struct candidate {
     size_t classifier;
     struct simulate_policy policy; /* its own label */
-    struct figures figures;
+    struct sim_figures figures;
 };
 
 /* The search so far. */
@@ -222,11 +222,11 @@ struct tuning {
     struct candidate candidates[SIMULATE_POLICIES_MAX];
     size_t ncandidates;
     struct candidate *best;
-    struct figures today;
+    struct sim_figures today;
 };
 
-static struct figures tune_main(const struct tuning *t, size_t classifier,
-                                const struct pool_settings *settings)
+static struct sim_figures tune_main(const struct tuning *t, size_t classifier,
+                                    const struct pool_settings *settings)
 {
     struct plan_result r;
 
@@ -235,7 +235,7 @@ static struct figures tune_main(const struct tuning *t, size_t classifier,
 }
 
 /* After the label. */
-static void add_row(struct table *table, const struct figures *f)
+static void add_row(struct table *table, const struct sim_figures *f)
 {
     table_numbers(table, "%.2f %.0f %.0f %.0f %.2f", f->loads, f->rate, f->p50_ms, f->p99_ms,
                   f->busy_max);
@@ -349,7 +349,7 @@ static void choose_workers(struct tuning *t)
             continue;
         last = n;
         t->plan->options.world.workers = n;
-        struct figures f = tune_main(t, t->best->classifier, &t->best->policy.settings);
+        struct sim_figures f = tune_main(t, t->best->classifier, &t->best->policy.settings);
         table_addf(&table, "%u workers", n);
         add_row(&table, &f);
         /* Not worse than today, in what counts. */

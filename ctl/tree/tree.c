@@ -21,7 +21,7 @@
  * Nodes that cannot be read do not prevent the others from being printed.
  */
 
-struct walk {
+struct tree_walk {
     struct tree_command *command;
     bool display; /* providers and remarks, too */
     size_t nodes;
@@ -32,7 +32,7 @@ struct walk {
  * The node at PATH becomes a child NAME of ABOVE, with all below; NAME NULL: it becomes ABOVE, the
  * top of the text, which is not a node itself.
  */
-static enum err tree_ctl_walk(struct walk *w, const char *path, const char *name, size_t depth,
+static enum err tree_ctl_walk(struct tree_walk *w, const char *path, const char *name, size_t depth,
                               json_t *above)
 {
     struct diag *d = &w->command->o.diag;
@@ -110,7 +110,7 @@ static void omit_odd_names(json_t *n, size_t *left_out)
 /* Prints the node of the command line, or for the top what is below it. */
 static int show_node(struct tree_command *c, bool display)
 {
-    struct walk w = {.command = c, .display = display};
+    struct tree_walk w = {.command = c, .display = display};
     char path[TREE_PATH_MAX + 1];
     json_t *top = json_object();
     size_t nleft_out = 0;
@@ -163,7 +163,7 @@ static int tree_export(struct tree_command *c)
  * ended, also while the tree cannot be reached.
  */
 
-struct watched {
+struct watched_node {
     struct tree_command *command;
     struct timer response_timer; /* until the first report */
     const char *path;
@@ -176,7 +176,8 @@ struct watched {
 };
 
 /* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
-static void ctl_add_line(struct watched *w, const char *what, const char *name, const json_t *v)
+static void ctl_add_line(struct watched_node *w, const char *what, const char *name,
+                         const json_t *v)
 {
     struct text *out = &w->lines;
     struct timespec now;
@@ -199,7 +200,7 @@ static void ctl_add_line(struct watched *w, const char *what, const char *name, 
 }
 
 /* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
-static void tree_ctl_report(struct watched *w, json_t **before, json_t *now, const char *added,
+static void tree_ctl_report(struct watched_node *w, json_t **before, json_t *now, const char *added,
                             const char *removed)
 {
     const char *key;
@@ -223,7 +224,7 @@ static void tree_ctl_report(struct watched *w, json_t **before, json_t *now, con
 
 static void on_tree_ctl_changed(void *context, const struct tree_view *node)
 {
-    struct watched *w = context;
+    struct watched_node *w = context;
     const char *problem = node->problem != NULL ? node->problem : "";
 
     timer_stop(&w->response_timer);
@@ -250,7 +251,7 @@ static void on_tree_ctl_changed(void *context, const struct tree_view *node)
 
 static void on_no_response(struct timer *timer)
 {
-    struct watched *w = container_of(timer, struct watched, response_timer);
+    struct watched_node *w = container_of(timer, struct watched_node, response_timer);
 
     fprintf(stderr, "resumelbctl: no response from %s yet; waiting\n", w->command->url);
 }
@@ -258,11 +259,11 @@ static void on_no_response(struct timer *timer)
 /* Prints by itself, and runs until the process is ended. */
 static int tree_watch_changes(struct tree_command *c)
 {
-    struct watched w = {.command = c,
-                        .path = c->nwords != 0 ? c->words[0] : "/",
-                        .properties = json_object(),
-                        .providers = json_object(),
-                        .children = json_object()};
+    struct watched_node w = {.command = c,
+                             .path = c->nwords != 0 ? c->words[0] : "/",
+                             .properties = json_object(),
+                             .providers = json_object(),
+                             .children = json_object()};
     struct tree_watch *watch = tree_watch(c->tree, w.path, on_tree_ctl_changed, &w);
 
     timer_init(&w.response_timer, on_no_response);

@@ -24,14 +24,14 @@
  */
 
 /* Borrowed from the line. */
-struct item {
+struct tree_item {
     enum tree_text_kind kind;
     struct slice name; /* a node's without its '/' */
     struct slice rest; /* its type (may be empty), value, target */
 };
 
 /* A line, and what each pattern needs of it. */
-struct line {
+struct tree_line {
     struct slice s;
     size_t word;  /* bytes of its first word */
     size_t after; /* where the second begins; the end if there is none */
@@ -60,7 +60,7 @@ static size_t skip_blanks(struct slice s, size_t at)
     return at;
 }
 
-static bool operator_at(const struct line *l, size_t at, struct slice op)
+static bool operator_at(const struct tree_line *l, size_t at, struct slice op)
 {
     return at <= l->s.len && slice_starts((struct slice){l->s.p + at, l->s.len - at}, op);
 }
@@ -69,7 +69,8 @@ static bool operator_at(const struct line *l, size_t at, struct slice op)
  * NAME OP REST, the longest name for which there is a rest of at most MAX words. The words behind
  * the first one are counted once: a line of operators costs no more than another.
  */
-static bool match_item(const struct line *l, struct slice op, size_t max, struct item *out)
+static bool match_item(const struct tree_line *l, struct slice op, size_t max,
+                       struct tree_item *out)
 {
     for (size_t end = l->word; end != 0; --end) {
         /* Behind the first word, OP begins the second. */
@@ -92,7 +93,7 @@ static bool match_item(const struct line *l, struct slice op, size_t max, struct
 }
 
 /* Returns NULL, or what is wrong with ITEM of TEXT, with the position in *AT. */
-static const char *check_item(const struct item *item, struct slice text, size_t *at)
+static const char *check_item(const struct tree_item *item, struct slice text, size_t *at)
 {
     struct slice n = item->name;
     struct slice rest = item->rest;
@@ -122,7 +123,7 @@ static const char *check_item(const struct item *item, struct slice text, size_t
     return NULL;
 }
 
-static const char *explain_mismatch(const struct line *l, size_t *at)
+static const char *explain_mismatch(const struct tree_line *l, size_t *at)
 {
     *at = l->after;
     if (operator_at(l, l->after, SLICE_LIT("->")) || operator_at(l, l->after, SLICE_LIT("=>")))
@@ -138,9 +139,9 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
  * Parses a line that is not empty, does not begin or end with a space, and is not a comment.
  * Returns NULL on success; else the problem, with its position in *AT.
  */
-static const char *parse_item(struct slice text, struct item *out, size_t *at)
+static const char *parse_item(struct slice text, struct tree_item *out, size_t *at)
 {
-    struct line l = {.s = text, .word = skip_word(text, 0)};
+    struct tree_line l = {.s = text, .word = skip_word(text, 0)};
 
     l.after = skip_blanks(text, l.word);
     for (size_t next = l.after; next < text.len && l.words < 4; ++l.words)
@@ -172,7 +173,7 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
 bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct slice rest,
                          struct text *line)
 {
-    struct item item;
+    struct tree_item item;
     size_t at = 0;
 
     text_clear(line);
@@ -230,7 +231,7 @@ struct level {
     bool bytes;     /* PARENT has bytes that are no text, and so nothing else */
 };
 
-struct reader {
+struct tree_reader {
     const char *file;
     struct diag *diag;
     enum err result; /* of the first problem */
@@ -241,7 +242,7 @@ struct reader {
     size_t nodes;
 };
 
-static void text_complain(struct reader *r, enum err e, size_t column, const char *why)
+static void text_complain(struct tree_reader *r, enum err e, size_t column, const char *why)
 {
     if (r->result == ERR_OK)
         r->result = e;
@@ -250,7 +251,7 @@ static void text_complain(struct reader *r, enum err e, size_t column, const cha
 }
 
 /* Makes the level with INDENT the top one. Returns false if it fits none (reported). */
-static bool enter_level(struct reader *r, size_t indent)
+static bool enter_level(struct tree_reader *r, size_t indent)
 {
     struct level *top = &r->levels[r->nlevels - 1];
 
@@ -278,8 +279,8 @@ static bool enter_level(struct reader *r, size_t indent)
 }
 
 /* Adds a property or link to the node of L; REST_COLUMN: of its value or target. */
-static void add_item(struct reader *r, struct level *l, const struct item *item, size_t column,
-                     size_t rest_column)
+static void add_item(struct tree_reader *r, struct level *l, const struct tree_item *item,
+                     size_t column, size_t rest_column)
 {
     json_t *properties = tree_text_member(l->parent, "properties");
     struct literal_problem p = {0};
@@ -312,9 +313,9 @@ static void add_item(struct reader *r, struct level *l, const struct item *item,
 }
 
 /* Returns false if reading cannot continue. */
-static bool read_line(struct reader *r, struct slice line)
+static bool read_line(struct tree_reader *r, struct slice line)
 {
-    struct item item;
+    struct tree_item item;
     size_t problem_at = 0;
 
     if (slice_ends(line, SLICE_LIT("\r")))
@@ -370,7 +371,7 @@ static bool read_line(struct reader *r, struct slice line)
 enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, struct diag *d)
 {
     json_t *read = json_object();
-    struct reader r = {
+    struct tree_reader r = {
         .file = file, .diag = d, .line = 1, .levels = {{.parent = read}}, .nlevels = 1};
     bool valid = bytes.len <= TREE_TEXT_BYTES_MAX;
 

@@ -99,12 +99,12 @@ struct worker *member_create(const char *name, const char *instance, const char 
 }
 
 /* A change of which members are in the pool, and available there; under members_lock. */
-struct change {
+struct members_change {
     struct list released; /* waiting requests that may continue */
     struct list over;     /* ejections that are over, or were probed, by their message.node */
 };
 
-static void member_begin(struct application *a, struct change *c)
+static void member_begin(struct application *a, struct members_change *c)
 {
     list_init(&c->released);
     list_init(&c->over);
@@ -112,7 +112,7 @@ static void member_begin(struct application *a, struct change *c)
 }
 
 /* Unlocks, and then notifies. */
-static void member_end(struct application *a, struct change *c)
+static void member_end(struct application *a, struct members_change *c)
 {
     struct list *node;
 
@@ -124,7 +124,7 @@ static void member_end(struct application *a, struct change *c)
 
 /* A reason not to pick M begins or ends. */
 static void set_unavailable_locked(struct member *m, enum member_unavailable why, bool on,
-                                   struct change *c)
+                                   struct members_change *c)
 {
     struct application *a = m->app;
     bool before = m->unavailable == 0;
@@ -144,7 +144,7 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint)
 {
     struct application *a = m->app;
-    struct change c;
+    struct members_change c;
 
     member_begin(a, &c);
     bool first = !m->joined;
@@ -162,7 +162,7 @@ void member_resume(struct member *m, const struct resume *r, const char *version
 void member_leave(struct member *m)
 {
     struct application *a = m->app;
-    struct change c;
+    struct members_change c;
 
     member_begin(a, &c);
     if (m->joined) {
@@ -177,7 +177,7 @@ void member_leave(struct member *m)
 
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on)
 {
-    struct change c;
+    struct members_change c;
 
     member_begin(m->app, &c);
     unsigned before = m->unavailable;
@@ -267,7 +267,7 @@ static void set_request_locked(struct ejection *e, enum request_probe to)
 }
 
 /* Posts the message of E, once MEMBER_END has unlocked. */
-static void notify_locked(struct ejection *e, struct change *c)
+static void notify_locked(struct ejection *e, struct members_change *c)
 {
     if (e->in_flight)
         return;
@@ -275,7 +275,7 @@ static void notify_locked(struct ejection *e, struct change *c)
     list_push_back(&c->over, &e->message.node);
 }
 
-static void end_locked(struct ejection *e, struct change *c)
+static void end_locked(struct ejection *e, struct members_change *c)
 {
     struct member *m = member_of(e->worker);
 
@@ -285,7 +285,7 @@ static void end_locked(struct ejection *e, struct change *c)
     set_unavailable_locked(m, MEMBER_EJECTED, false, c);
 }
 
-static void end_all_locked(struct application *a, struct change *c)
+static void end_all_locked(struct application *a, struct members_change *c)
 {
     while (!list_empty(&a->ejections)) {
         struct ejection *e = list_first(&a->ejections, struct ejection, node);
@@ -299,7 +299,7 @@ static void end_all_locked(struct application *a, struct change *c)
 static void end_ejection(struct ejection *e)
 {
     struct application *a = member_of(e->worker)->app;
-    struct change c;
+    struct members_change c;
 
     member_begin(a, &c);
     bool effective = list_linked(&e->node);
@@ -420,7 +420,7 @@ static void on_member_message(struct loop_message *msg)
 
 /* The ejection that has begun with this failure, or NULL. */
 static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint64_t now_ms,
-                                    struct change *c)
+                                    struct members_change *c)
 {
     struct application *a = m->app;
     uint64_t for_ms = failure_record_add(&m->failed, &a->eject, f);
@@ -460,7 +460,7 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
 {
     struct application *a = m->app;
-    struct change c;
+    struct members_change c;
 
     if (worker_fault_connects(f))
         atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
@@ -503,7 +503,7 @@ void member_probed(struct member *m, bool passed)
 {
     struct application *a = m->app;
     struct ejection *e;
-    struct change c;
+    struct members_change c;
 
     member_begin(a, &c);
     list_for_each_entry (e, &a->ejections, node) {
@@ -530,7 +530,7 @@ void member_clear_failures(struct member *m)
 bool ejection_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
 {
     const struct ejection *e;
-    struct change c;
+    struct members_change c;
     bool any = false;
 
     member_begin(a, &c);
@@ -549,7 +549,7 @@ bool ejection_fail_open(struct application *a, struct worker *const *tried, size
 
 void ejection_check(struct application *a)
 {
-    struct change c;
+    struct members_change c;
 
     member_begin(a, &c);
     if (a->navailable == 0)

@@ -12,7 +12,7 @@ enum {
 
 /* ---- listeners ---- */
 
-struct reading {
+struct tls_reading {
     const struct config *file;
     struct tls_settings s;
     bool http2;
@@ -34,7 +34,8 @@ static void complain_all(const struct config *file, const struct config_node *at
 }
 
 /* Complaints have the place AT. */
-static struct tls_listener *tls_config_create(const struct reading *r, const struct config_node *at,
+static struct tls_listener *tls_config_create(const struct tls_reading *r,
+                                              const struct config_node *at,
                                               const struct tls_certificate_files *certificates,
                                               size_t n)
 {
@@ -60,7 +61,7 @@ static struct tls_listener *tls_config_create(const struct reading *r, const str
     return t;
 }
 
-static bool check_required(const struct reading *r, const struct config_node *at,
+static bool check_required(const struct tls_reading *r, const struct config_node *at,
                            const struct tls_certificate_files *files)
 {
     if (files->certificate == NULL)
@@ -70,7 +71,7 @@ static bool check_required(const struct reading *r, const struct config_node *at
     return files->certificate != NULL && files->key != NULL;
 }
 
-static struct tls_listener *read_list(struct reading *r)
+static struct tls_listener *read_list(struct tls_reading *r)
 {
     const struct config_node *list = r->s.certificates;
     unsigned before = r->d->errors;
@@ -111,7 +112,7 @@ static struct tls_listener *read_list(struct reading *r)
 struct tls_listener *tls_config_read(const struct config *file, const struct config_node *map,
                                      bool http2, struct diag *d)
 {
-    struct reading r = {.file = file, .http2 = http2, .d = d};
+    struct tls_reading r = {.file = file, .http2 = http2, .d = d};
     struct tls_listener *t = NULL;
     unsigned before = d->errors;
 

@@ -21,7 +21,7 @@ struct application;
 struct application_index;
 struct address_counts;
 struct data_loops;
-struct front;
+struct lb_front;
 struct http_balance;
 struct lb_parts;
 struct worker_thread;
@@ -39,7 +39,7 @@ struct lb_loop {
     unsigned index;
     int cpu; /* that its thread stays on; -1: any */
     struct loop *loop;
-    struct front *front;
+    struct lb_front *front;
     struct traffic *traffic;           /* notes for the status page */
     char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
 };

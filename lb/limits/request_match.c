@@ -21,10 +21,10 @@
 /* Bytes of a path that are normalized on the stack; URLs in use are shorter. */
 enum { PATH_NORMALIZED_MAX = 8192 };
 
-enum kind { KIND_ANY, KIND_EXACT, KIND_PREFIX, KIND_REGEX };
+enum pattern_kind { KIND_ANY, KIND_EXACT, KIND_PREFIX, KIND_REGEX };
 
 struct pattern {
-    enum kind kind;
+    enum pattern_kind kind;
     char *text; /* exact, prefix */
     size_t len;
     struct search *search; /* regex */
@@ -310,7 +310,7 @@ static bool compile_pattern(const char *row, const char *written, struct pattern
         struct slice word = slice_of(words[kind]);
 
         if (slice_starts(text, word)) {
-            out->kind = (enum kind)kind;
+            out->kind = (enum pattern_kind)kind;
             text = (struct slice){text.p + word.len, text.len - word.len};
             break;
         }

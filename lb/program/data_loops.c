@@ -130,15 +130,15 @@ void data_loops_stop(struct lb *lb)
 
 /* ---- calls ---- */
 
-struct call;
+struct data_loops_call;
 
 struct call_part {
     struct loop_message message;
     struct lb_loop *ll;
-    struct call *call;
+    struct data_loops_call *call;
 };
 
-struct call {
+struct data_loops_call {
     struct loop_message finished;
     void (*each)(struct lb_loop *ll, void *context);
     void (*done)(void *context);
@@ -150,7 +150,7 @@ struct call {
 /* On the control loop. */
 static void on_finished(struct loop_message *m)
 {
-    struct call *c = container_of(m, struct call, finished);
+    struct data_loops_call *c = container_of(m, struct data_loops_call, finished);
 
     if (c->done != NULL)
         c->done(c->context);
@@ -161,7 +161,7 @@ static void on_finished(struct loop_message *m)
 static void on_part(struct loop_message *m)
 {
     struct call_part *p = container_of(m, struct call_part, message);
-    struct call *c = p->call;
+    struct data_loops_call *c = p->call;
 
     if (c->each != NULL)
         c->each(p->ll, c->context);
@@ -172,7 +172,7 @@ static void on_part(struct loop_message *m)
 void data_loops_call(struct lb *lb, void (*each)(struct lb_loop *ll, void *context),
                      void (*done)(void *context), void *context)
 {
-    struct call *c = xcalloc(1, sizeof(*c) + lb->nloops * sizeof(struct call_part));
+    struct data_loops_call *c = xcalloc(1, sizeof(*c) + lb->nloops * sizeof(struct call_part));
 
     c->finished.run = on_finished;
     c->each = each;

@@ -91,7 +91,7 @@ static void account_count(const struct exchange *x, uint64_t total_us)
 
 void account_rejected(void *front, const struct http_rejection *r)
 {
-    const struct lb_loop *home = ((const struct front *)front)->home;
+    const struct lb_loop *home = ((const struct lb_front *)front)->home;
     char client[ADDR_TEXT_MAX];
 
     exchange_count(&home->lb->unrouted[OUTCOME_REJECTED]);

@@ -34,7 +34,7 @@ enum {
 static void free_exchange(struct loop_deferred *d)
 {
     struct exchange *x = container_of(d, struct exchange, deferred);
-    struct front *f = x->front;
+    struct lb_front *f = x->front;
 
     ASSERT(x->limits == NULL || list_empty(&x->leases));
     limit_store_drop(x);
@@ -79,7 +79,7 @@ void exchange_account(struct exchange *x)
 
 void exchange_count_buffered(struct exchange *x)
 {
-    struct front *f = x->front;
+    struct lb_front *f = x->front;
     size_t now = x->slow != NULL ? exchange_slow_bytes(x) : 0;
 
     now = x->client_over ? 0 : now + x->response.queued_bytes;
@@ -427,7 +427,7 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
 
 void exchange_create(void *front, struct http_request *req, struct http_conn *conn)
 {
-    struct front *f = front;
+    struct lb_front *f = front;
     struct list *node = list_pop_front(&f->spare);
     struct exchange *x = node != NULL ? list_entry(node, struct exchange, node) : NULL;
     char *digit = f->home->exchange_id + EXCHANGE_ID_LEN;

@@ -29,7 +29,7 @@
 #include "lb/rules/classify.h"
 
 /* The front of one data loop (front.h), which its exchanges share. */
-struct front {
+struct lb_front {
     struct lb_loop *home;
     struct http_server *server;
     struct http_listener **listeners;
@@ -82,7 +82,7 @@ struct slow_client;
  * into the caches; and by how the fields are initialized for a new exchange. */
 struct exchange {
     /* ---- zeroed for a new exchange; used by every request ---- */
-    _Alignas(CACHE_LINE_BYTES) struct front *front;
+    _Alignas(CACHE_LINE_BYTES) struct lb_front *front;
     struct lb_loop *home;
     struct application *app;     /* NULL until selected; never NULL from ROUTE on */
     struct application_loop *al; /* the part of APP on this loop */
@@ -297,7 +297,7 @@ void exchange_drop_body(struct exchange *x);
 /* slow_client.c: the client's side has ended. X->slow is NULL afterwards. */
 void exchange_slow_end(struct exchange *x) noinline_;
 /* front.c: calls done() once the server of F has ended, if no exchange is left. */
-void front_check_done(struct front *f);
+void front_check_done(struct lb_front *f);
 /* forward.c: true if the class and path are rejected because workers died with such requests. */
 bool poison_rejects(const struct exchange *x);
 /* account.c: counts X, and writes its access line. */

@@ -13,7 +13,7 @@
 /* Limits per address do not apply to trusted proxies, which many clients share. */
 static bool is_trusted_proxy(void *context, const struct addr *peer)
 {
-    const struct front *f = context;
+    const struct lb_front *f = context;
     const struct lb_loop *home = f->home;
     const struct lb *lb = home->lb;
 
@@ -29,7 +29,7 @@ static bool is_trusted_proxy(void *context, const struct addr *peer)
 /* The application is not known before the body is complete: any that trusts the peer counts. */
 static void find_client(void *context, const struct http_request *req, struct addr *address)
 {
-    const struct front *f = context;
+    const struct lb_front *f = context;
     const struct lb *lb = f->home->lb;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
@@ -42,7 +42,7 @@ static void find_client(void *context, const struct http_request *req, struct ad
     }
 }
 
-static struct http_server_options options_of(struct front *f,
+static struct http_server_options options_of(struct lb_front *f,
                                              const struct http_server_options *limits)
 {
     struct http_server_options o = *limits;
@@ -61,9 +61,9 @@ static struct http_server_options options_of(struct front *f,
     return o;
 }
 
-struct front *front_create(struct lb_loop *home, const struct http_server_options *limits)
+struct lb_front *front_create(struct lb_loop *home, const struct http_server_options *limits)
 {
-    struct front *f = xcalloc(1, sizeof(*f));
+    struct lb_front *f = xcalloc(1, sizeof(*f));
     char id[64];
 
     f->home = home;
@@ -78,7 +78,7 @@ struct front *front_create(struct lb_loop *home, const struct http_server_option
     return f;
 }
 
-void front_listen(struct front *f, int fd, const struct http_listen_options *o)
+void front_listen(struct lb_front *f, int fd, const struct http_listen_options *o)
 {
     f->listeners = xrealloc(f->listeners, (f->nlisteners + 1) * sizeof(*f->listeners));
     f->listeners[f->nlisteners++] = http_server_listen(f->server, fd, o);
@@ -91,7 +91,7 @@ void front_set(struct lb_loop *ll, void *limits)
     http_server_set(ll->front->server, &o);
 }
 
-static void close_listeners(struct front *f)
+static void close_listeners(struct lb_front *f)
 {
     while (f->nlisteners != 0)
         http_listener_close(f->listeners[--f->nlisteners]);
@@ -100,7 +100,7 @@ static void close_listeners(struct front *f)
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
-void front_check_done(struct front *f)
+void front_check_done(struct lb_front *f)
 {
     void (*done)(void *) = f->done;
 
@@ -112,13 +112,13 @@ void front_check_done(struct front *f)
 
 static void on_server_done(void *context)
 {
-    struct front *f = context;
+    struct lb_front *f = context;
 
     f->server_done = true;
     front_check_done(f);
 }
 
-void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
+void front_drain(struct lb_front *f, bool patient, void (*done)(void *context), void *context)
 {
     close_listeners(f);
     f->done = done;
@@ -148,7 +148,7 @@ void front_cut(struct lb_loop *ll, void *unused)
     http_server_cut(ll->front->server);
 }
 
-void front_destroy(struct front *f)
+void front_destroy(struct lb_front *f)
 {
     struct exchange *x;
 
@@ -162,7 +162,7 @@ void front_destroy(struct front *f)
     free(f);
 }
 
-void front_read_counts(const struct front *f, struct http_server_counts *out)
+void front_read_counts(const struct lb_front *f, struct http_server_counts *out)
 {
     http_server_read_counts(f->server, out);
 }

@@ -313,7 +313,7 @@ static struct application *find_application(const struct lb *lb, struct slice au
 
 bool exchange_declines(void *front, const struct http_request *req, struct http_conn *conn)
 {
-    const struct lb_loop *home = ((const struct front *)front)->home;
+    const struct lb_loop *home = ((const struct lb_front *)front)->home;
     struct application *app = find_application(home->lb, req->authority, req->target);
 
     (void)conn;

@@ -172,14 +172,15 @@ size_t header_rule_value(const struct header_rule *rule, struct slice cls,
 
 /* ---- reading ---- */
 
-struct reading {
+struct header_reading {
     const struct config *c;
     struct header_rules *rules;
     enum header_side side;
     struct diag *d;
 };
 
-static void read_values(const struct reading *r, enum header_op op, const struct config_node *map)
+static void read_values(const struct header_reading *r, enum header_op op,
+                        const struct config_node *map)
 {
     const char *what = op == HEADER_SET ? "set" : "add";
     char why[SETTINGS_WHY_ROOM];
@@ -202,7 +203,8 @@ static void read_values(const struct reading *r, enum header_op op, const struct
     }
 }
 
-static void read_side(struct reading *r, enum header_side side, const struct config_node *map)
+static void read_side(struct header_reading *r, enum header_side side,
+                      const struct config_node *map)
 {
     struct header_settings s;
     char why[SETTINGS_WHY_ROOM];
@@ -228,7 +230,7 @@ static void read_side(struct reading *r, enum header_side side, const struct con
 struct header_rules *header_rules_read(const struct config *c, const struct config_node *node,
                                        struct diag *d)
 {
-    struct reading r = {.c = c, .d = d};
+    struct header_reading r = {.c = c, .d = d};
     struct headers_settings s;
 
     if (node == NULL)

@@ -24,7 +24,7 @@
 
 /* ---- the worker concerned ---- */
 
-struct search {
+struct action_search {
     struct admin_action order;
     int status; /* of the response if the action is rejected */
     struct application *app;
@@ -33,7 +33,7 @@ struct search {
     size_t workers, scores;
 };
 
-static const char *set_problem(struct search *s, int status, const char *why)
+static const char *set_problem(struct action_search *s, int status, const char *why)
 {
     s->status = status;
     return why;
@@ -41,7 +41,7 @@ static const char *set_problem(struct search *s, int status, const char *why)
 
 /* Reads an action; WITH_CLASS: why one with a class is invalid, or NULL. Returns NULL on success,
  * else the problem, as the functions below do. */
-static const char *read_order(struct search *s, struct slice entity, const char *with_class)
+static const char *read_order(struct action_search *s, struct slice entity, const char *with_class)
 {
     const char *why = admin_action_read(&s->order, entity);
 
@@ -50,7 +50,7 @@ static const char *read_order(struct search *s, struct slice entity, const char 
 }
 
 /* Finds the only application that is meant. */
-static const char *find_application(const struct lb *lb, struct search *s)
+static const char *find_application(const struct lb *lb, struct action_search *s)
 {
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (!admin_action_applies_to(&s->order, lb->applications[i]->name))
@@ -63,20 +63,20 @@ static const char *find_application(const struct lb *lb, struct search *s)
     return s->napps > 1 ? set_problem(s, 400, "\"application\" is missing") : NULL;
 }
 
-static int actions_reject(struct search *s, struct text *body, const char *why)
+static int actions_reject(struct action_search *s, struct text *body, const char *why)
 {
     admin_action_fini(&s->order);
     return admin_action_reject(body, s->status, why);
 }
 
-static void begin_response(struct json_writer *w, const char *action, const struct search *s)
+static void begin_response(struct json_writer *w, const char *action, const struct action_search *s)
 {
     json_open_object(w, NULL);
     json_put_text(w, "action", slice_of(action));
     json_put_text(w, "application", slice_of(s->app->name));
 }
 
-static int end_response(struct json_writer *w, struct lb *lb, struct search *s)
+static int end_response(struct json_writer *w, struct lb *lb, struct action_search *s)
 {
     json_close_object(w);
     text_add_char(w->out, '\n');
@@ -89,7 +89,7 @@ static int end_response(struct json_writer *w, struct lb *lb, struct search *s)
 
 static int set_drained(struct lb *lb, struct slice entity, struct text *body, bool on)
 {
-    struct search s = {0};
+    struct action_search s = {0};
     struct json_writer w = {.out = body};
     struct backend *k = NULL;
     const char *why = read_order(&s, entity, "a class cannot be drained");
@@ -134,7 +134,7 @@ static int undrain_workers(void *context, struct slice entity, struct text *body
 static int confirm_removal(void *context, struct slice entity, struct text *body)
 {
     struct lb *lb = context;
-    struct search s = {0};
+    struct action_search s = {0};
     struct json_writer w = {.out = body};
     const char *why = read_order(&s, entity, "a class cannot be removed");
 
@@ -156,7 +156,7 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
 
 static void forget_one(void *context, const struct backend *k)
 {
-    struct search *s = context;
+    struct action_search *s = context;
 
     if (s->order.worker.len != 0 && !slice_is(s->order.worker, k->name))
         return;
@@ -168,7 +168,7 @@ static void forget_one(void *context, const struct backend *k)
 static int forget_skills(void *context, struct slice entity, struct text *body)
 {
     const struct lb *lb = context;
-    struct search s = {0};
+    struct action_search s = {0};
     const char *why = read_order(&s, entity, NULL);
 
     for (size_t i = 0; why == NULL && i < lb->napplications; ++i) {

@@ -112,12 +112,13 @@ static bool is_home_of(const struct homes_class *c, const struct homes_worker *w
     return false;
 }
 
-struct found {
+struct homes_candidate {
     struct homes_worker *worker;
     double value;
 };
 
-static void consider_worker(const struct choosing *g, struct homes_worker *w, struct found *best)
+static void consider_worker(const struct choosing *g, struct homes_worker *w,
+                            struct homes_candidate *best)
 {
     double value =
         homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->out->least_us) / g->h->cold_us;
@@ -126,7 +127,7 @@ static void consider_worker(const struct choosing *g, struct homes_worker *w, st
                   (value == best->value && w->number < best->worker->number);
 
     if (better && !is_home_of(g->c, w) && !homes_rejected(g->r, w))
-        *best = (struct found){w, value};
+        *best = (struct homes_candidate){w, value};
 }
 
 /* argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
@@ -135,7 +136,7 @@ static noinline_ struct homes_worker *best_other(const struct choosing *g)
 {
     const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
     const struct homes_heap *by_load = &g->h->heaps[HOMES_BY_LOAD];
-    struct found best = {0};
+    struct homes_candidate best = {0};
     size_t i = 0;
 
     if (by_work->n <= HOMES_SCAN_MAX) {

@@ -7,16 +7,16 @@
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"
 
-struct outcome {
+struct decode_outcome {
     enum err e;
     size_t used; /* of the whole input, where the body ended */
     struct text data;
 };
 
-static struct outcome decode(struct slice bytes, size_t piece)
+static struct decode_outcome decode(struct slice bytes, size_t piece)
 {
     struct http1_chunked d = {0};
-    struct outcome o = {.e = ERR_OK};
+    struct decode_outcome o = {.e = ERR_OK};
 
     while (o.e == ERR_OK && o.used < bytes.len) {
         size_t left = bytes.len - o.used;
@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     struct slice bytes = {(const char *)data + 1, size - 1};
-    struct outcome whole = decode(bytes, SIZE_MAX);
-    struct outcome cut = decode(bytes, 1 + data[0] % 16);
+    struct decode_outcome whole = decode(bytes, SIZE_MAX);
+    struct decode_outcome cut = decode(bytes, 1 + data[0] % 16);
 
     ASSERT(whole.e == cut.e);
     if (whole.e == ERR_OK || whole.e == ERR_NOT_FOUND) {

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-struct verdict {
+struct chunks_verdict {
     enum request_fault fault;
     size_t used;
     bool ended;
@@ -18,10 +18,10 @@ struct verdict {
     struct text data;
 };
 
-static struct verdict judge(struct slice bytes, size_t piece)
+static struct chunks_verdict judge(struct slice bytes, size_t piece)
 {
     struct http1_chunked c = {0};
-    struct verdict v = {.fault = FAULT_NONE};
+    struct chunks_verdict v = {.fault = FAULT_NONE};
     char *copy = xmalloc(bytes.len + 1);
 
     if (bytes.len != 0)
@@ -45,7 +45,7 @@ static struct verdict judge(struct slice bytes, size_t piece)
     return v;
 }
 
-static void compare_with_decoder(struct slice bytes, const struct verdict *v)
+static void compare_with_decoder(struct slice bytes, const struct chunks_verdict *v)
 {
     struct http1_chunked d = {0};
     struct text all = {0};
@@ -72,8 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     struct slice bytes = {(const char *)data + 1, size - 1};
-    struct verdict whole = judge(bytes, SIZE_MAX);
-    struct verdict cut = judge(bytes, 1 + data[0] % 16);
+    struct chunks_verdict whole = judge(bytes, SIZE_MAX);
+    struct chunks_verdict cut = judge(bytes, 1 + data[0] % 16);
 
     ASSERT(whole.fault == cut.fault);
     ASSERT(whole.used == cut.used);

@@ -24,7 +24,7 @@ static const double NOISE = 0.07;
 
 /* A world, and what has been measured in it. */
 struct play {
-    struct world *world;
+    struct sim_world *world;
     uint64_t seed;
     unsigned phases;
     struct trace trace;
@@ -40,7 +40,7 @@ struct phase {
 };
 
 /* What one scenario has shown. */
-struct outcome {
+struct run_outcome {
     const char *names[FIGURES_MAX];
     double values[FIGURES_MAX][SEEDS_ALL];
     size_t n;
@@ -48,7 +48,7 @@ struct outcome {
     size_t seed;
 };
 
-static void show(struct outcome *o, const char *name, double value)
+static void show(struct run_outcome *o, const char *name, double value)
 {
     size_t i = 0;
 
@@ -83,7 +83,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(struct outcome *o, const char *name)
+static double median(struct run_outcome *o, const char *name)
 {
     for (size_t i = 0; i < o->n; ++i) {
         if (strcmp(o->names[i], name) != 0)
@@ -94,7 +94,7 @@ static double median(struct outcome *o, const char *name)
     UNREACHABLE();
 }
 
-typedef void (*scenario_fn)(struct play *p, struct outcome *o);
+typedef void (*scenario_fn)(struct play *p, struct run_outcome *o);
 
 static void begin(struct play *p, uint64_t seed, unsigned db_slots)
 {
@@ -160,10 +160,10 @@ static void run(struct play *p, const struct phase *ph)
 enum { TAG_ANY = -1 };
 
 /* Of the requests [FROM, TO) of the last phase, those with TAG. */
-static struct figures figures(const struct play *p, size_t from, size_t to, int tag)
+static struct sim_figures figures(const struct play *p, size_t from, size_t to, int tag)
 {
     const struct figures_part part = {.from = from, .to = to, .tag = tag};
-    struct figures f;
+    struct sim_figures f;
 
     figures_of(p->records, &part, WORKERS, &f);
     assert_int_equal(f.failed, 0);
@@ -178,9 +178,9 @@ static double share(const struct play *p, size_t from, size_t to, unsigned first
 }
 
 /* With a database that serves DB_SLOTS at a time; 0: any number. */
-static struct outcome play_with(const char *name, unsigned db_slots, scenario_fn scenario)
+static struct run_outcome play_with(const char *name, unsigned db_slots, scenario_fn scenario)
 {
-    struct outcome o = {.seeds = seed_count()};
+    struct run_outcome o = {.seeds = seed_count()};
     uint64_t seed = simulation_seed();
 
     for (o.seed = 0; o.seed < o.seeds; ++o.seed) {
@@ -198,7 +198,7 @@ static struct outcome play_with(const char *name, unsigned db_slots, scenario_fn
     return o;
 }
 
-static struct outcome play(const char *name, scenario_fn scenario)
+static struct run_outcome play(const char *name, scenario_fn scenario)
 {
     return play_with(name, 0, scenario);
 }
@@ -220,13 +220,13 @@ static void run_open(struct play *p, size_t requests, double rate)
 
 /* ---- steady ---- */
 
-static void steady(struct play *p, struct outcome *o)
+static void steady(struct play *p, struct run_outcome *o)
 {
     struct world_overlap overlap;
 
     run_closed(p, 10000, CLIENTS);
     run_closed(p, 8000, CLIENTS);
-    struct figures f = figures(p, 0, 8000, TAG_ANY);
+    struct sim_figures f = figures(p, 0, 8000, TAG_ANY);
     show(o, "loads", f.loads);
     show(o, "rate", f.rate);
     show(o, "p99", f.p99_ms);
@@ -239,7 +239,7 @@ static void steady(struct play *p, struct outcome *o)
 
 static void steady_work_has_few_loads_much_throughput_and_even_workers(void **state)
 {
-    struct outcome o = play("steady", steady);
+    struct run_outcome o = play("steady", steady);
 
     (void)state;
     assert_at_most(&o, "loads", 0.95);
@@ -249,17 +249,17 @@ static void steady_work_has_few_loads_much_throughput_and_even_workers(void **st
     assert_at_most(&o, "open loads", 0.90);
 }
 
-static void light(struct play *p, struct outcome *o)
+static void light(struct play *p, struct run_outcome *o)
 {
     run_closed(p, 8000, 8);
     run_closed(p, 4000, 8);
-    struct figures f = figures(p, 0, 4000, TAG_ANY);
+    struct sim_figures f = figures(p, 0, 4000, TAG_ANY);
     show(o, "loads", f.loads);
     show(o, "rate", f.rate);
 }
 
 /* So few requests that the distribution of load over the workers is random. */
-static void quiet(struct play *p, struct outcome *o)
+static void quiet(struct play *p, struct run_outcome *o)
 {
     run_open(p, 8000, 10);
     run_open(p, 4000, 10);
@@ -268,7 +268,7 @@ static void quiet(struct play *p, struct outcome *o)
 
 static void quiet_work_keeps_its_caches(void **state)
 {
-    struct outcome o = play("quiet", quiet);
+    struct run_outcome o = play("quiet", quiet);
 
     (void)state;
     assert_at_most(&o, "loads", 1.4);
@@ -276,7 +276,7 @@ static void quiet_work_keeps_its_caches(void **state)
 
 static void light_work_keeps_its_caches(void **state)
 {
-    struct outcome o = play("light", light);
+    struct run_outcome o = play("light", light);
 
     (void)state;
     assert_at_most(&o, "loads", 1.0);
@@ -286,7 +286,7 @@ static void light_work_keeps_its_caches(void **state)
 
 enum { HOT_FROM = 1500, HOT_TO = 9000, HOT_ALL = 10500, HOT_LATE = (HOT_FROM + HOT_TO) / 2 };
 
-static void flood(struct play *p, struct outcome *o, bool crawls)
+static void flood(struct play *p, struct run_outcome *o, bool crawls)
 {
     run_closed(p, 8000, CLIENTS);
     run(p, &(struct phase){.part = {.n = HOT_ALL,
@@ -295,8 +295,8 @@ static void flood(struct play *p, struct outcome *o, bool crawls)
                                     .hot_from = HOT_FROM,
                                     .hot_to = HOT_TO,
                                     .hot_share = 0.6}});
-    struct figures others = figures(p, HOT_LATE, HOT_TO, TRACE_TAG_NORMAL);
-    struct figures hot = figures(p, HOT_LATE, HOT_TO, TRACE_TAG_SPECIAL);
+    struct sim_figures others = figures(p, HOT_LATE, HOT_TO, TRACE_TAG_NORMAL);
+    struct sim_figures hot = figures(p, HOT_LATE, HOT_TO, TRACE_TAG_SPECIAL);
     show(o, "others' p90", others.p90_ms);
     show(o, "others' p99", others.p99_ms);
     show(o, "hot p99", hot.p99_ms);
@@ -304,19 +304,19 @@ static void flood(struct play *p, struct outcome *o, bool crawls)
     show(o, "all of it: others' p99", figures(p, HOT_FROM, HOT_TO, TRACE_TAG_NORMAL).p99_ms);
 }
 
-static void flash(struct play *p, struct outcome *o)
+static void flash(struct play *p, struct run_outcome *o)
 {
     flood(p, o, false);
 }
 
-static void crawl(struct play *p, struct outcome *o)
+static void crawl(struct play *p, struct run_outcome *o)
 {
     flood(p, o, true);
 }
 
 static void a_flash_crowd_hardly_delays_other_classes(void **state)
 {
-    struct outcome o = play("flash", flash);
+    struct run_outcome o = play("flash", flash);
 
     (void)state;
     assert_at_most(&o, "others' p99", 60);
@@ -327,7 +327,7 @@ static void a_flash_crowd_hardly_delays_other_classes(void **state)
 
 static void an_endless_crawl_hardly_delays_other_classes(void **state)
 {
-    struct outcome o = play("crawl", crawl);
+    struct run_outcome o = play("crawl", crawl);
 
     (void)state;
     assert_at_most(&o, "others' p90", 40);
@@ -337,7 +337,7 @@ static void an_endless_crawl_hardly_delays_other_classes(void **state)
 
 /* ---- workers come and go ---- */
 
-static void new_workers(struct play *p, struct outcome *o)
+static void new_workers(struct play *p, struct run_outcome *o)
 {
     enum { FIRST = WORKERS * 3 / 4, ALL = 4500, STARTED = 1500 };
     struct world_event killed[WORKERS - FIRST];
@@ -361,13 +361,13 @@ static void new_workers(struct play *p, struct outcome *o)
 
 static void new_workers_get_their_share_under_light_load(void **state)
 {
-    struct outcome o = play("new workers", new_workers);
+    struct run_outcome o = play("new workers", new_workers);
 
     (void)state;
     assert_at_least(&o, "share", 0.20);
 }
 
-static void crash(struct play *p, struct outcome *o)
+static void crash(struct play *p, struct run_outcome *o)
 {
     enum { DOWN = 2000, UP = 5000, ALL = 8000, VICTIM = 5 };
     static const struct world_event events[] = {{DOWN, WORLD_KILL, VICTIM},
@@ -386,7 +386,7 @@ static void crash(struct play *p, struct outcome *o)
 
 static void a_replaced_worker_comes_to_its_share(void **state)
 {
-    struct outcome o = play("crash", crash);
+    struct run_outcome o = play("crash", crash);
 
     (void)state;
     assert_at_least(&o, "share of fair", 0.75);
@@ -396,7 +396,7 @@ static void a_replaced_worker_comes_to_its_share(void **state)
 
 /* ---- work that differs, work that changes ---- */
 
-static void hetero(struct play *p, struct outcome *o)
+static void hetero(struct play *p, struct run_outcome *o)
 {
     const struct phase ph = {.part = {.n = 6000, .costly = true}, .clients = CLIENTS};
 
@@ -408,7 +408,7 @@ static void hetero(struct play *p, struct outcome *o)
 
 static void classes_of_different_cost_are_balanced_by_work(void **state)
 {
-    struct outcome o = play("hetero", hetero);
+    struct run_outcome o = play("hetero", hetero);
 
     (void)state;
     /* The goal is 700: which sites cost more matters. */
@@ -416,7 +416,7 @@ static void classes_of_different_cost_are_balanced_by_work(void **state)
     assert_at_most(&o, "cheap p99", 280);
 }
 
-static void shift(struct play *p, struct outcome *o)
+static void shift(struct play *p, struct run_outcome *o)
 {
     run_closed(p, 10000, CLIENTS);
     run_closed(p, 2000, CLIENTS);
@@ -427,13 +427,13 @@ static void shift(struct play *p, struct outcome *o)
 
 static void a_shift_of_popularity_is_followed(void **state)
 {
-    struct outcome o = play("shift", shift);
+    struct run_outcome o = play("shift", shift);
 
     (void)state;
     assert_at_most(&o, "loads", 2.1);
 }
 
-static void shared_database(struct play *p, struct outcome *o)
+static void shared_database(struct play *p, struct run_outcome *o)
 {
     run_closed(p, 6000, CLIENTS);
     run_closed(p, 6000, CLIENTS);
@@ -442,7 +442,7 @@ static void shared_database(struct play *p, struct outcome *o)
 
 static void a_shared_database_is_spared(void **state)
 {
-    struct outcome o = play_with("shareddb", 6, shared_database);
+    struct run_outcome o = play_with("shareddb", 6, shared_database);
 
     (void)state;
     assert_at_least(&o, "rate", 890);

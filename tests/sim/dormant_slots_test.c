@@ -47,7 +47,7 @@ struct job {
     uint64_t asked_ms;
 };
 
-struct slot {
+struct sim_slot {
     enum slot_state state;
     bool in_pool;
     struct worker *worker;
@@ -63,7 +63,7 @@ struct sim {
     struct draw draw;
     struct pool *pool;
     bool all_in; /* dormant ones are in the pool from the start, for comparison */
-    struct slot slots[SLOTS];
+    struct sim_slot slots[SLOTS];
     int activated; /* -1: none */
     uint64_t now_ms;
     int fresh_class; /* the next one that has not been requested yet */
@@ -81,7 +81,7 @@ static struct slice class_of(int cls, char name[16])
     return (struct slice){name, (size_t)snprintf(name, 16, "c%d", cls)};
 }
 
-static bool use_cache(struct slot *s, int cls)
+static bool use_cache(struct sim_slot *s, int cls)
 {
     int at = 0;
 
@@ -93,14 +93,14 @@ static bool use_cache(struct slot *s, int cls)
     return had;
 }
 
-static void begin(const struct sim *m, struct slot *s)
+static void begin(const struct sim *m, struct sim_slot *s)
 {
     s->begun_ms = m->now_ms;
     if (s->first != NULL)
         s->done_ms = m->now_ms + SERVE_MS + (use_cache(s, s->first->cls) ? 0 : LOAD_MS);
 }
 
-static void send_resume(struct sim *m, struct slot *s)
+static void send_resume(struct sim *m, struct sim_slot *s)
 {
     struct resume r = {0};
 
@@ -110,19 +110,19 @@ static void send_resume(struct sim *m, struct slot *s)
     resume_fini(&r);
 }
 
-static void leave(struct sim *m, struct slot *s)
+static void leave(struct sim *m, struct sim_slot *s)
 {
     pool_remove(m->pool, s->worker, NULL);
     s->in_pool = false;
 }
 
-static void enter(struct sim *m, struct slot *s, enum slot_state state)
+static void enter(struct sim *m, struct sim_slot *s, enum slot_state state)
 {
     s->state = state;
     s->since_ms = s->used_ms = m->now_ms;
 }
 
-static void new_process(struct slot *s)
+static void new_process(struct sim_slot *s)
 {
     static const struct meter_settings measure = {
         .history = HISTORY, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 10000};
@@ -132,7 +132,7 @@ static void new_process(struct slot *s)
     memset(s->cache, -1, sizeof(s->cache));
 }
 
-static void start_process(struct sim *m, struct slot *s)
+static void start_process(struct sim *m, struct sim_slot *s)
 {
     assert_true(m->nstarts < STARTS_MAX);
     m->starts_ms[m->nstarts++] = m->now_ms;
@@ -140,7 +140,7 @@ static void start_process(struct sim *m, struct slot *s)
     enter(m, s, STARTING);
 }
 
-static void finish(struct sim *m, struct slot *s)
+static void finish(struct sim *m, struct sim_slot *s)
 {
     struct job *j = s->first;
     uint64_t took_ms = m->now_ms - j->asked_ms;
@@ -162,7 +162,7 @@ static void finish(struct sim *m, struct slot *s)
 
 static void live(struct sim *m, int n)
 {
-    struct slot *s = &m->slots[n];
+    struct sim_slot *s = &m->slots[n];
 
     switch (s->state) {
     case DORMANT:
@@ -206,7 +206,7 @@ static void ask(struct sim *m, int cls)
     j->asked_ms = m->now_ms;
     struct pool_request r = {.cls = class_of(cls, name)};
     assert_int_equal(pool_get(m->pool, &r, m->now_ms * 1000, &j->pick), ERR_OK);
-    struct slot *s = worker_context(j->pick.worker);
+    struct sim_slot *s = worker_context(j->pick.worker);
     if (s->first != NULL)
         s->last->next = j;
     else
@@ -327,7 +327,7 @@ static void start(struct sim *m, enum pool_policy policy, bool all_in, uint64_t 
 static void end(struct sim *m)
 {
     for (int i = 0; i < SLOTS; ++i) {
-        struct slot *s = &m->slots[i];
+        struct sim_slot *s = &m->slots[i];
 
         while (s->first != NULL) {
             struct job *j = s->first;

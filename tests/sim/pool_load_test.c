@@ -180,13 +180,13 @@ static void end(struct sim *s)
     pool_destroy(s->pool);
 }
 
-struct outcome {
+struct run_outcome {
     double loads_per_request;
     double requests_per_s;
 };
 
 /* Of the second half: the first is for learning. */
-static struct outcome run(uint64_t seed, enum pool_policy policy)
+static struct run_outcome run(uint64_t seed, enum pool_policy policy)
 {
     struct sim s;
 
@@ -200,8 +200,8 @@ static struct outcome run(uint64_t seed, enum pool_policy policy)
         finish(&s, next_to_finish(&s));
     pool_check(s.pool);
     double requests = (double)(REQUESTS - learnt);
-    struct outcome o = {.loads_per_request = (double)(s.loads - loads) / requests,
-                        .requests_per_s = requests / (s.now_s - since_s)};
+    struct run_outcome o = {.loads_per_request = (double)(s.loads - loads) / requests,
+                            .requests_per_s = requests / (s.now_s - since_s)};
     end(&s);
     return o;
 }
@@ -211,8 +211,8 @@ static void resumes_save_loads_and_time(void **state)
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
         uint64_t seed = simulation_seed() + i;
-        struct outcome classless = run(seed, POOL_POLICY_CLASSLESS);
-        struct outcome resume = run(seed, POOL_POLICY_RESUME);
+        struct run_outcome classless = run(seed, POOL_POLICY_CLASSLESS);
+        struct run_outcome resume = run(seed, POOL_POLICY_RESUME);
 
         print_message("seed %llu: loads per request %.3f classless, %.3f resume; requests per "
                       "second %.0f, %.0f\n",
@@ -226,8 +226,8 @@ static void resumes_save_loads_and_time(void **state)
 static void the_same_seed_gives_the_same_outcome(void **state)
 {
     (void)state;
-    struct outcome a = run(simulation_seed(), POOL_POLICY_RESUME);
-    struct outcome b = run(simulation_seed(), POOL_POLICY_RESUME);
+    struct run_outcome a = run(simulation_seed(), POOL_POLICY_RESUME);
+    struct run_outcome b = run(simulation_seed(), POOL_POLICY_RESUME);
     assert_true(a.loads_per_request == b.loads_per_request);
     assert_true(a.requests_per_s == b.requests_per_s);
 }

@@ -40,7 +40,7 @@ static const double LOAD_S = 0.020;
 static const double TRANSIT_S = 0.0005;
 
 /* What one load balancer gets. */
-struct traffic {
+struct several_traffic {
     int first, classes; /* of them, all alike */
     double serve_s;
     double rate; /* requests per second, at random times */
@@ -48,7 +48,7 @@ struct traffic {
 
 struct story {
     int nbalancers;
-    struct traffic traffic[BALANCERS_MAX];
+    struct several_traffic traffic[BALANCERS_MAX];
     enum pool_policy policy;
 };
 
@@ -76,7 +76,7 @@ struct sim_worker {
 struct balancer {
     struct pool *pool;
     struct worker *workers[WORKERS];
-    struct traffic traffic;
+    struct several_traffic traffic;
     double next_s; /* when its next request comes */
 };
 
@@ -212,11 +212,11 @@ static void take_response(struct sim *s)
 
 /* ---- the course of events ---- */
 
-enum event { ARRIVE, RESPONSE, FINISH, ASK };
+enum sim_event { ARRIVE, RESPONSE, FINISH, ASK };
 
 static void step(struct sim *s)
 {
-    enum event what = ARRIVE;
+    enum sim_event what = ARRIVE;
     double next_s = HUGE_VAL;
     int which = 0;
 
@@ -320,7 +320,7 @@ static void end(struct sim *s)
     free(s->took_s);
 }
 
-struct outcome {
+struct run_outcome {
     double mean_ms, p99_ms;
     double loads; /* per request */
     size_t longest;
@@ -334,7 +334,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct outcome run(const struct story *story, bool shared, uint64_t seed)
+static struct run_outcome run(const struct story *story, bool shared, uint64_t seed)
 {
     struct sim s;
     double sum_s = 0;
@@ -346,10 +346,10 @@ static struct outcome run(const struct story *story, bool shared, uint64_t seed)
     qsort(s.took_s, s.nmeasured, sizeof(*s.took_s), ascending);
     for (size_t i = 0; i < s.nmeasured; ++i)
         sum_s += s.took_s[i];
-    struct outcome o = {.mean_ms = sum_s / (double)s.nmeasured * 1000,
-                        .p99_ms = s.took_s[s.nmeasured * 99 / 100] * 1000,
-                        .loads = (double)s.loads / REQUESTS,
-                        .longest = s.longest};
+    struct run_outcome o = {.mean_ms = sum_s / (double)s.nmeasured * 1000,
+                            .p99_ms = s.took_s[s.nmeasured * 99 / 100] * 1000,
+                            .loads = (double)s.loads / REQUESTS,
+                            .longest = s.longest};
     end(&s);
     return o;
 }
@@ -385,7 +385,7 @@ static const struct story two_classless = {
 
 /* With the requests of others, and without: means and 99th percentiles in ms. */
 static void compare(const char *name, const struct story *story, uint64_t seed,
-                    struct outcome *with, struct outcome *without)
+                    struct run_outcome *with, struct run_outcome *without)
 {
     *with = run(story, true, seed);
     *without = run(story, false, seed);
@@ -398,7 +398,7 @@ static void compare(const char *name, const struct story *story, uint64_t seed,
 
 static void a_worker_that_one_has_filled_is_spared_by_the_others(void **state)
 {
-    struct outcome with, without;
+    struct run_outcome with, without;
 
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
@@ -413,7 +413,7 @@ static void a_worker_that_one_has_filled_is_spared_by_the_others(void **state)
 
 static void load_balancers_with_the_same_traffic_are_better_off_too(void **state)
 {
-    struct outcome with, without;
+    struct run_outcome with, without;
 
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
@@ -425,7 +425,7 @@ static void load_balancers_with_the_same_traffic_are_better_off_too(void **state
 
 static void the_least_backlog_of_all_is_served_sooner_than_that_of_one(void **state)
 {
-    struct outcome with, without;
+    struct run_outcome with, without;
 
     (void)state;
     for (uint64_t i = 0; i < 3; ++i) {
@@ -437,8 +437,8 @@ static void the_least_backlog_of_all_is_served_sooner_than_that_of_one(void **st
 static void the_same_seed_gives_the_same_outcome(void **state)
 {
     (void)state;
-    struct outcome a = run(&four, true, simulation_seed());
-    struct outcome b = run(&four, true, simulation_seed());
+    struct run_outcome a = run(&four, true, simulation_seed());
+    struct run_outcome b = run(&four, true, simulation_seed());
     assert_true(a.mean_ms == b.mean_ms);
     assert_true(a.p99_ms == b.p99_ms);
 }

@@ -22,7 +22,7 @@ enum {
 
 /* ---- an application ---- */
 
-struct reader {
+struct app_reader {
     const struct agent_config *top; /* its top level is already read */
     const struct config_node *key, *map;
     struct app_config *c;
@@ -30,12 +30,12 @@ struct reader {
 };
 
 /* The node of setting NAME, or if it is not set of the application, for messages. */
-static const struct config_node *agent_place(const struct reader *r, const char *name)
+static const struct config_node *agent_place(const struct app_reader *r, const char *name)
 {
     return config_place(r->map, name, r->key);
 }
 
-static void agent_complain(const struct reader *r, const char *name, const char *what)
+static void agent_complain(const struct app_reader *r, const char *name, const char *what)
 {
     config_complain(&r->top->yaml, agent_place(r, name), r->d, "%s: %s", name, what);
 }
@@ -46,7 +46,7 @@ static bool is_valid_name(struct slice name)
     return name.len > 0 && name.p[0] != '.' && slice_is_word(name, "-_.");
 }
 
-static void check_name(const struct reader *r)
+static void check_name(const struct app_reader *r)
 {
     static const char *const own_files[] = {AGENT_LOCK_NAME, SUPERVISOR_SOCKET_NAME,
                                             SUPERVISOR_LOCK_NAME, SUPERVISOR_RUN_NAME,
@@ -195,7 +195,7 @@ char *command_replace(const char *word, const char *place, const char *with)
     return copy;
 }
 
-static void read_environment(const struct reader *r)
+static void read_environment(const struct app_reader *r)
 {
     const struct config_node *map = r->c->s.environment;
 
@@ -228,7 +228,7 @@ static void read_environment(const struct reader *r)
 /* ---- user and group ---- */
 
 /* Processes of other users must not write the agent's files; it must reach their sockets. */
-static void check_other_user(const struct reader *r, const char *at)
+static void check_other_user(const struct app_reader *r, const char *at)
 {
     const struct privileges *own = &r->top->own;
     const struct app_config *c = r->c;
@@ -250,7 +250,7 @@ static void check_other_user(const struct reader *r, const char *at)
             "to a socket of another user; use {port} or an inherited socket");
 }
 
-static void find_user(const struct reader *r)
+static void find_user(const struct app_reader *r)
 {
     const struct privileges *own = &r->top->own;
     struct app_config *c = r->c;
@@ -308,7 +308,7 @@ static void find_user(const struct reader *r)
 
 /* ---- processes ---- */
 
-static void read_processes(const struct reader *r)
+static void read_processes(const struct app_reader *r)
 {
     struct app_config *c = r->c;
     const struct text_list *command = &c->s.command;
@@ -362,7 +362,7 @@ unsigned app_config_room(const struct app_config *c)
     return c->has_address ? slot_address_room(&c->address) : APP_SLOTS_MAX;
 }
 
-unsigned app_config_slots(const struct app_config *c, const struct app_settings *s,
+unsigned app_config_slots(const struct app_config *c, const struct agent_app_settings *s,
                           unsigned host_max)
 {
     unsigned room = app_config_room(c);
@@ -376,7 +376,7 @@ unsigned app_config_slots(const struct app_config *c, const struct app_settings 
 }
 
 /* Reads `address`, which also limits the number of slots. */
-static void read_address(const struct reader *r)
+static void read_address(const struct app_reader *r)
 {
     struct app_config *c = r->c;
     /* Slots that are configured; the address determines whether there may be more. */
@@ -404,7 +404,7 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
                                    const struct config_node *map, struct diag *d)
 {
     struct app_config *c = xcalloc(1, sizeof(*c));
-    const struct reader r = {.top = top, .key = key, .map = map, .c = c, .d = d};
+    const struct app_reader r = {.top = top, .key = key, .map = map, .c = c, .d = d};
     struct addr a;
     unsigned errors_before = d->errors;
     char why[SETTINGS_WHY_ROOM];
@@ -452,7 +452,7 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
 
 static void read_tls(struct agent_config *c, struct diag *d)
 {
-    struct tls_settings s;
+    struct agent_tls_settings s;
     struct diag sub = {0};
     unsigned before = d->errors;
 

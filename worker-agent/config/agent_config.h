@@ -49,7 +49,7 @@ struct env_var {
 
 struct app_config {
     char *name;
-    struct app_settings s;
+    struct agent_app_settings s;
     enum setting_origin *origins; /* of each row of app_table */
     struct env_var *env;          /* what the file gives */
     size_t nenv;
@@ -89,7 +89,7 @@ const struct app_config *agent_config_app(const struct agent_config *c, const ch
 /* The number of slots that C has addresses for; no limit without addresses. */
 unsigned app_config_room(const struct app_config *c);
 /* Returns the number of slots of C's application with settings S. Not applicable with attach. */
-unsigned app_config_slots(const struct app_config *c, const struct app_settings *s,
+unsigned app_config_slots(const struct app_config *c, const struct agent_app_settings *s,
                           unsigned host_max);
 
 /* ---- the command ---- */

@@ -12,7 +12,7 @@ static const struct setting_row agent_rows[] = {
 #include "worker-agent/config/settings.def"
 };
 static const struct setting_row tls_rows[] = {
-#define TLS(...) SETTINGS_ROW(struct tls_settings, __VA_ARGS__)
+#define TLS(...) SETTINGS_ROW(struct agent_tls_settings, __VA_ARGS__)
 #include "worker-agent/config/settings.def"
 };
 static const struct setting_row admin_rows[] = {
@@ -21,15 +21,15 @@ static const struct setting_row admin_rows[] = {
 #include "common/program/admin_settings.def"
 };
 static const struct setting_row app_rows[] = {
-#define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
+#define APPLICATION(...) SETTINGS_ROW(struct agent_app_settings, __VA_ARGS__)
 #include "worker-agent/config/settings.def"
 };
 
 #define TABLE(...) SETTINGS_TABLE_OF(agent_tables, AGENT_TABLES, __VA_ARGS__)
 TABLE(agent, "PROGRAM", "the top of the file", struct agent_settings);
-TABLE(tls, "TLS", "tls", struct tls_settings);
+TABLE(tls, "TLS", "tls", struct agent_tls_settings);
 TABLE(admin, "ADMIN", "admin", struct admin_settings);
-TABLE(app, "APPLICATION", "applications.NAME", struct app_settings);
+TABLE(app, "APPLICATION", "applications.NAME", struct agent_app_settings);
 
 const struct settings_table *const agent_tables[AGENT_TABLES] = {&agent_table, &tls_table,
                                                                  &admin_table, &app_table};
@@ -42,7 +42,7 @@ static const struct stat_row stat_rows[] = {
 
 const struct stats_table agent_stats_table = {stat_rows, ARRAY_LEN(stat_rows)};
 
-bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM])
+bool app_settings_check(const struct agent_app_settings *s, char why[SETTINGS_WHY_ROOM])
 {
     const char *broken = NULL;
 

@@ -16,11 +16,11 @@ struct agent_settings {
 #define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "worker-agent/config/settings.def"
 };
-struct tls_settings {
+struct agent_tls_settings {
 #define TLS(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "worker-agent/config/settings.def"
 };
-struct app_settings {
+struct agent_app_settings {
 #define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "worker-agent/config/settings.def"
 };
@@ -41,7 +41,7 @@ enum {
 };
 
 /* Checks the rules across settings of an application, of YAML or tree. False: see WHY. */
-bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
+bool app_settings_check(const struct agent_app_settings *s, char why[SETTINGS_WHY_ROOM]);
 
 /* ---- the setting `address`: where an application's slots listen ---- */
 

@@ -148,7 +148,7 @@ static void front_reject(const struct slot *s, struct http_request *req, struct 
 }
 
 /* An application's own address is open to all peers. */
-static bool is_allowed(const struct front *f, const struct slot *s, const struct addr *peer)
+static bool is_allowed(const struct agent_front *f, const struct slot *s, const struct addr *peer)
 {
     char text[ADDR_TEXT_MAX];
 
@@ -171,7 +171,7 @@ static bool allows_peer(void *context, void *tag, const struct addr *peer)
 
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
-    struct front *f = context;
+    struct agent_front *f = context;
     const struct front_listener *listener = http_conn_tag(conn);
     struct slot *s = listener->slot;
 
@@ -198,7 +198,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
 
 /* ---- life ---- */
 
-static struct http_server_options options_of(struct front *f, const struct agent_config *c)
+static struct http_server_options options_of(struct agent_front *f, const struct agent_config *c)
 {
     return (struct http_server_options){
         .max_body_bytes = c->s.max_body_bytes,
@@ -217,7 +217,7 @@ static struct http_server_options options_of(struct front *f, const struct agent
     };
 }
 
-static void take_config(struct front *f, const struct agent_config *c)
+static void take_config(struct agent_front *f, const struct agent_config *c)
 {
     f->allow = &c->allow;
     f->response_buffers_total = c->s.response_buffers_total_bytes;
@@ -225,9 +225,9 @@ static void take_config(struct front *f, const struct agent_config *c)
                     body_files_max(daemon_descriptors().rlim_cur));
 }
 
-struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t)
+struct agent_front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t)
 {
-    struct front *f = xcalloc(1, sizeof(*f));
+    struct agent_front *f = xcalloc(1, sizeof(*f));
     struct http_server_options o = options_of(f, c);
 
     f->loop = l;
@@ -240,7 +240,7 @@ struct front *front_create(struct loop *l, struct agent_config *c, struct trace_
     return f;
 }
 
-void front_configure(struct front *f, struct agent_config *c)
+void front_configure(struct agent_front *f, struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 
@@ -253,7 +253,7 @@ void front_configure(struct front *f, struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-bool front_listen(struct front *f, struct front_listener *l)
+bool front_listen(struct agent_front *f, struct front_listener *l)
 {
     const struct addr_listen_options lo = {.mode = 0660};
     const struct http_listen_options ho = {.ssl =
@@ -278,7 +278,7 @@ bool front_listen(struct front *f, struct front_listener *l)
     return l->listener != NULL;
 }
 
-void front_decline_idle(struct front *f, bool on, const struct agent_config *c)
+void front_decline_idle(struct agent_front *f, bool on, const struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 
@@ -288,13 +288,13 @@ void front_decline_idle(struct front *f, bool on, const struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-void front_cut(struct front *f)
+void front_cut(struct agent_front *f)
 {
     exchanges_cut(f);
     http_server_cut(f->server);
 }
 
-void front_destroy(struct front *f)
+void front_destroy(struct agent_front *f)
 {
     if (f == NULL)
         return;

@@ -17,7 +17,7 @@ enum {
     FRONT_QUIET_MS = 600,
 };
 
-struct front {
+struct agent_front {
     struct loop *loop;
     struct http_server *server;     /* of its connections; a socket's tag is its front_listener */
     const struct networks *allow;   /* the configuration's */
@@ -32,19 +32,19 @@ struct front {
 
 /* Ownership of C's TLS configuration passes to the front. The stages of requests are recorded in T,
  * which must outlive the front; NULL: not recorded. */
-struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
+struct agent_front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
-void front_configure(struct front *f, struct agent_config *c);
+void front_configure(struct agent_front *f, struct agent_config *c);
 /* Listens at L->addr, and updates that to the address actually bound. False: failed (logged). */
-bool front_listen(struct front *f, struct front_listener *l);
+bool front_listen(struct agent_front *f, struct front_listener *l);
 /* ON: moves clients to the new agent. Each response is the last of its connection; idle ones close
  * as soon as no load balancer would send a POST on them. Otherwise restores the settings of C. */
-void front_decline_idle(struct front *f, bool on, const struct agent_config *c);
+void front_decline_idle(struct agent_front *f, bool on, const struct agent_config *c);
 /* Closes all connections, and aborts requests in flight at processes. */
-void front_cut(struct front *f);
+void front_cut(struct agent_front *f);
 /* All connections must have been closed: drained or cut. Requests in flight at processes without
  * a client are aborted. Must be called before the pool is freed. */
-void front_destroy(struct front *f);
+void front_destroy(struct agent_front *f);
 
 /* ---- between the files of the front ---- */
 
@@ -88,9 +88,9 @@ struct error_facts {
 void error_body(const struct error_facts *e, bool html, struct text *out);
 
 /* Starts the exchange of a request for LISTENER's slot, or for any process of its application. */
-void exchange_start(struct front *f, const struct front_listener *listener,
+void exchange_start(struct agent_front *f, const struct front_listener *listener,
                     struct http_request *req, struct http_conn *conn);
 /* Aborts all exchanges' requests at processes. */
-void exchanges_cut(struct front *f);
+void exchanges_cut(struct agent_front *f);
 
 #endif

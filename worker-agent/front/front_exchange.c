@@ -60,9 +60,9 @@ static const struct {
 #undef AGENT_STAT_NONE
 };
 
-struct exchange {
+struct front_exchange {
     struct list node; /* in front->exchanges */
-    struct front *front;
+    struct agent_front *front;
     const struct front_listener *listener;
     struct slot_request place;
     struct http_response *response; /* NULL: the client has gone */
@@ -89,23 +89,23 @@ struct exchange {
     struct loop_deferred freeing;
 };
 
-static inline const struct app_settings *settings_of(const struct exchange *x)
+static inline const struct agent_app_settings *settings_of(const struct front_exchange *x)
 {
     return x->listener->group->s;
 }
 
 /* Whether the request came to the application's own address, not to a slot's. */
-static inline bool is_direct(const struct exchange *x)
+static inline bool is_direct(const struct front_exchange *x)
 {
     return x->listener->slot == NULL;
 }
 
-static inline const void *subject_of(const struct exchange *x)
+static inline const void *subject_of(const struct front_exchange *x)
 {
     return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
 }
 
-static inline void front_count(const struct exchange *x, enum agent_stat row)
+static inline void front_count(const struct front_exchange *x, enum agent_stat row)
 {
     group_count(x->listener->group, row);
 }
@@ -114,13 +114,13 @@ static inline void front_count(const struct exchange *x, enum agent_stat row)
 
 static void front_free_now(struct loop_deferred *d)
 {
-    struct exchange *x = container_of(d, struct exchange, freeing);
+    struct front_exchange *x = container_of(d, struct front_exchange, freeing);
 
     text_fini(&x->head);
     free(x);
 }
 
-static void end_if_done(struct exchange *x)
+static void end_if_done(struct front_exchange *x)
 {
     if (!x->worker_done || x->response != NULL || !list_linked(&x->node))
         return;
@@ -133,7 +133,7 @@ static void end_if_done(struct exchange *x)
 }
 
 /* Counts the present size of the response's queue against the total. */
-static void count_buffered(struct exchange *x)
+static void count_buffered(struct front_exchange *x)
 {
     size_t now = x->response != NULL ? x->response->queued_bytes : 0;
 
@@ -141,7 +141,7 @@ static void count_buffered(struct exchange *x)
     x->counted_bytes = now;
 }
 
-static void close_conn(struct exchange *x)
+static void close_conn(struct front_exchange *x)
 {
     if (x->conn == NULL)
         return;
@@ -152,7 +152,7 @@ static void close_conn(struct exchange *x)
 }
 
 /* The process's end is over: connection and place go back. The response is not touched. */
-static void leave_worker(struct exchange *x)
+static void leave_worker(struct front_exchange *x)
 {
     timer_stop(&x->abandoned);
     if (x->attempt != NULL) {
@@ -172,7 +172,7 @@ static void leave_worker(struct exchange *x)
 }
 
 /* Updates the meter. END_US: when the last byte arrived, or the request failed. */
-static void account_request(struct exchange *x, uint64_t end_us, bool failed)
+static void account_request(struct front_exchange *x, uint64_t end_us, bool failed)
 {
     if (!x->unready)
         slot_served(&x->place, x->cls.fingerprint, is_direct(x) ? SLICE_NULL : x->cls.cls,
@@ -180,7 +180,7 @@ static void account_request(struct exchange *x, uint64_t end_us, bool failed)
 }
 
 /* The last byte of the response was received. */
-static void worker_finished(struct exchange *x)
+static void worker_finished(struct front_exchange *x)
 {
     account_request(x, http1_times(x->conn).last_byte_us, x->status >= 500);
     if (x->status == 200 && x->place.slot != NULL)
@@ -239,7 +239,8 @@ void error_body(const struct error_facts *e, bool html, struct text *out)
 /* Appends the body of the response of outcome O to OUT: the reason and the output of its process,
  * as HTML if the client accepts that. Returns its Content-Type, or NULL if no body is to be sent
  * (show_errors is off, or O is self-explanatory). */
-static const char *front_explain(const struct exchange *x, enum outcome o, struct text *out)
+static const char *front_explain(const struct front_exchange *x, enum agent_outcome o,
+                                 struct text *out)
 {
     const struct app_group *g = x->listener->group;
     const struct slot *s = x->place.slot;
@@ -275,7 +276,7 @@ static const char *front_explain(const struct exchange *x, enum outcome o, struc
 /* ---- our own responses ---- */
 
 /* Sends the response of outcome O, unless the client has gone. May be the end of response and X. */
-static void front_respond(struct exchange *x, enum outcome o)
+static void front_respond(struct front_exchange *x, enum agent_outcome o)
 {
     struct text text = {0};
 
@@ -334,7 +335,7 @@ static void front_respond(struct exchange *x, enum outcome o)
  * X was rejected because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
-static bool front_pass_on(struct exchange *x, enum outcome why)
+static bool front_pass_on(struct front_exchange *x, enum agent_outcome why)
 {
     const struct app_group *g = x->listener->group;
     const struct app_pool *pool = g->pool;
@@ -374,12 +375,12 @@ static bool front_pass_on(struct exchange *x, enum outcome why)
     return true;
 }
 
-static void connect_to_process(struct exchange *x);
-static void acquire_process(struct exchange *x);
+static void connect_to_process(struct front_exchange *x);
+static void acquire_process(struct front_exchange *x);
 
 /* ---- failure ---- */
 
-static void respond_failed(struct exchange *x, enum err e)
+static void respond_failed(struct front_exchange *x, enum err e)
 {
     if (x->has_head && (x->response == NULL || !http_response_withdraw(x->response))) {
         /* The forwarded response is truncated, visibly for the client. */
@@ -396,7 +397,7 @@ static void respond_failed(struct exchange *x, enum err e)
     }
 }
 
-static void on_no_connection(struct exchange *x, enum err e)
+static void on_no_connection(struct front_exchange *x, enum err e)
 {
     struct app_process *p = slot_request_process(&x->place);
 
@@ -422,7 +423,7 @@ static void on_no_connection(struct exchange *x, enum err e)
 }
 
 /* Sends X again, on a new connection to the same process: the reused one was unusable. */
-static void retry_fresh(struct exchange *x)
+static void retry_fresh(struct front_exchange *x)
 {
     front_count(x, AGENT_STAT_retries_fresh);
     close_conn(x);
@@ -430,7 +431,7 @@ static void retry_fresh(struct exchange *x)
     connect_to_process(x);
 }
 
-static void log_request_failure(struct exchange *x, enum err e)
+static void log_request_failure(struct front_exchange *x, enum err e)
 {
     const char *reason = http1_failure_text(x->conn, e);
     const char *begun = http1_any_received(x->conn) ? "yes" : "no";
@@ -449,7 +450,7 @@ static void log_request_failure(struct exchange *x, enum err e)
 
 static void on_front_error(void *context, enum err e)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
     struct app_process *p = slot_request_process(&x->place);
     bool received = http1_any_received(x->conn);
     bool written = http1_any_written(x->conn);
@@ -476,14 +477,14 @@ static void on_front_error(void *context, enum err e)
 
 /* ---- the response ---- */
 
-static size_t buffer_limit(const struct exchange *x)
+static size_t buffer_limit(const struct front_exchange *x)
 {
     if (x->front->buffered_bytes >= x->front->response_buffers_total)
         return BUFFER_WHEN_FULL;
     return settings_of(x)->response_buffer_bytes;
 }
 
-static void pause_if_full(struct exchange *x)
+static void pause_if_full(struct front_exchange *x)
 {
     if (x->response == NULL || x->paused || x->response->queued_bytes < buffer_limit(x))
         return;
@@ -493,7 +494,7 @@ static void pause_if_full(struct exchange *x)
 
 /* Copies the response's headers into the response, which must exist, except those between agent and
  * process, and adds the headers for load balancers. */
-static void copy_headers(struct exchange *x, const struct http1_head *head)
+static void copy_headers(struct front_exchange *x, const struct http1_head *head)
 {
     struct http_request *req = x->response->req;
     bool to_load_balancer = !is_direct(x);
@@ -516,7 +517,7 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
 {
     static const enum agent_stat rows[] = {AGENT_STAT_responses_2xx, AGENT_STAT_responses_3xx,
                                            AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
-    struct exchange *x = context;
+    struct front_exchange *x = context;
 
     /* The process has given up the idle connection; it sent this before it got X (RFC 9110 section
      * 15.5.9). */
@@ -552,7 +553,7 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
 
 static void on_front_body(void *context, struct http1_body *body, bool last)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
 
     if (last)
         worker_finished(x);
@@ -569,7 +570,7 @@ static void on_front_body(void *context, struct http1_body *body, bool last)
 
 static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
     ssize_t n = http_response_move(x->response, from, max);
 
     if (n > 0) {
@@ -581,7 +582,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
 
 static void on_front_drained(void *context)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
 
     count_buffered(x);
     if (!x->paused || x->conn == NULL || x->response->queued_bytes > buffer_limit(x) / 2)
@@ -594,7 +595,7 @@ static void on_front_drained(void *context)
 
 static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
 
     log_debug(subject_of(x), "tunnel-ended", "to_process=%llu to_client=%llu",
               (unsigned long long)to_worker_bytes, (unsigned long long)to_client_bytes);
@@ -604,7 +605,7 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
 
 static void on_upgrade(void *context, const struct http1_head *head)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
     const struct http_tunnel_end end = {on_tunnel_ended, x};
 
     x->has_head = true;
@@ -638,7 +639,7 @@ static const struct http1_events http1_exchange_events = {on_front_head, on_fron
 /* ---- to the process ---- */
 
 /* Reports the homes of the request's class, as the load balancer sent them, to the slot. */
-static void use_home(struct exchange *x)
+static void use_home(struct front_exchange *x)
 {
     /* The report refers to the request's header, which is freed when the client disconnects. */
     bool reported = x->cls.has_reported && x->response != NULL;
@@ -648,9 +649,9 @@ static void use_home(struct exchange *x)
                        reported ? &x->cls.reported : NULL);
 }
 
-static void send_request(struct exchange *x)
+static void send_request(struct front_exchange *x)
 {
-    const struct app_settings *s = settings_of(x);
+    const struct agent_app_settings *s = settings_of(x);
     const struct http1_request r = {
         .head = text_slice(&x->head),
         .body = x->body,
@@ -673,7 +674,7 @@ static void send_request(struct exchange *x)
 
 static void on_front_connected(void *context, struct http1_conn *c, enum err e)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
 
     x->attempt = NULL;
     if (e != ERR_OK) {
@@ -687,7 +688,7 @@ static void on_front_connected(void *context, struct http1_conn *c, enum err e)
     send_request(x);
 }
 
-static void connect_to_process(struct exchange *x)
+static void connect_to_process(struct front_exchange *x)
 {
     uint64_t unsafe_idle_ms = settings_of(x)->unsafe_reuse_idle_ms;
     const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
@@ -715,7 +716,7 @@ static void connect_to_process(struct exchange *x)
 
 static void on_place(struct slot_request *r)
 {
-    struct exchange *x = container_of(r, struct exchange, place);
+    struct front_exchange *x = container_of(r, struct front_exchange, place);
     const struct core_process *p = r->core.process;
     int64_t limit = settings_of(x)->upgrade_concurrency;
 
@@ -729,9 +730,9 @@ static void on_place(struct slot_request *r)
     connect_to_process(x);
 }
 
-static void on_place_rejected(struct slot_request *r, enum outcome why)
+static void on_place_rejected(struct slot_request *r, enum agent_outcome why)
 {
-    struct exchange *x = container_of(r, struct exchange, place);
+    struct front_exchange *x = container_of(r, struct front_exchange, place);
 
     if (front_pass_on(x, why)) {
         connect_to_process(x);
@@ -745,7 +746,7 @@ static void on_place_rejected(struct slot_request *r, enum outcome why)
 
 static void on_abandoned(struct timer *t)
 {
-    struct exchange *x = container_of(t, struct exchange, abandoned);
+    struct front_exchange *x = container_of(t, struct front_exchange, abandoned);
 
     leave_worker(x);
     end_if_done(x);
@@ -753,7 +754,7 @@ static void on_abandoned(struct timer *t)
 
 static void on_front_gone(void *context, bool done)
 {
-    struct exchange *x = context;
+    struct front_exchange *x = context;
 
     x->response = NULL;
     count_buffered(x);
@@ -783,9 +784,9 @@ static void on_front_gone(void *context, bool done)
 
 static const struct http_response_events response_events = {on_front_drained, on_front_gone};
 
-static void acquire_process(struct exchange *x)
+static void acquire_process(struct front_exchange *x)
 {
-    enum outcome why;
+    enum agent_outcome why;
 
     switch (slot_acquire(x->listener->group, x->listener->slot, &x->place, &why)) {
     case SLOT_GO:
@@ -800,11 +801,11 @@ static void acquire_process(struct exchange *x)
     }
 }
 
-void exchange_start(struct front *f, const struct front_listener *listener,
+void exchange_start(struct agent_front *f, const struct front_listener *listener,
                     struct http_request *req, struct http_conn *conn)
 {
     struct http_response *response = http_request_take(req, sizeof(*response));
-    struct exchange *x = xcalloc(1, sizeof(*x));
+    struct front_exchange *x = xcalloc(1, sizeof(*x));
     struct slice target = req->target;
     const struct addr *peer = http_conn_peer(conn);
     struct front_recipient to = {.agent = false};
@@ -840,9 +841,9 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     acquire_process(x);
 }
 
-void exchanges_cut(struct front *f)
+void exchanges_cut(struct agent_front *f)
 {
-    struct exchange *x;
+    struct front_exchange *x;
 
     list_for_each_entry_safe (x, &f->exchanges, node) {
         if (x->worker_done || x->tunnel)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A record in the buffer: a struct record, and its two texts behind it. The id of a request is
- * PID.NUMBER, because both agents of an upgrade write to the same file.
+ * A record in the buffer: a struct trace_record, and its two texts behind it. The id of a request
+ * is PID.NUMBER, because both agents of an upgrade write to the same file.
  */
 #include "worker-agent/front/trace_log.h"
 
@@ -13,7 +13,7 @@
 #include "common/event/line_writer.h"
 #include "common/wire/trace_line.h"
 
-struct record {
+struct trace_record {
     uint64_t time_us;
     uint64_t number; /* of its request; 0: none */
     uint64_t bytes;
@@ -45,7 +45,7 @@ static void print_record(void *context, struct slice *records, struct text *line
 {
     const struct trace_log *log = context;
     char id[TRACE_LINE_ID_MAX] = "0";
-    struct record r;
+    struct trace_record r;
 
     ASSERT(records->len >= sizeof(r));
     memcpy(&r, records->p, sizeof(r));
@@ -71,7 +71,7 @@ static void print_record(void *context, struct slice *records, struct text *line
 
 /* ---- records ---- */
 
-static void trace_add(struct trace_log *log, struct record r, struct slice first,
+static void trace_add(struct trace_log *log, struct trace_record r, struct slice first,
                       struct slice second)
 {
     struct text *records = log != NULL ? line_writer_begin(log->writer, 0) : NULL;
@@ -91,7 +91,7 @@ static void trace_add(struct trace_log *log, struct record r, struct slice first
 
 void trace_log_mark(struct trace_log *log, char stage, const char *name)
 {
-    trace_add(log, (struct record){.stage = stage, .name = name}, SLICE_NULL, SLICE_NULL);
+    trace_add(log, (struct trace_record){.stage = stage, .name = name}, SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,
@@ -101,37 +101,39 @@ void trace_request_begin(struct trace_request *r, struct trace_log *log, struct 
     if (log == NULL)
         return;
     r->number = ++log->number;
-    trace_add(log, (struct record){.stage = 'B', .number = r->number}, method, path);
-    trace_add(log, (struct record){.stage = 'I', .number = r->number, .bytes = body_bytes},
+    trace_add(log, (struct trace_record){.stage = 'B', .number = r->number}, method, path);
+    trace_add(log, (struct trace_record){.stage = 'I', .number = r->number, .bytes = body_bytes},
               SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_activated(struct trace_request *r)
 {
     trace_add(r->log,
-              (struct record){.stage = r->called ? '-' : 'C',
-                              .number = r->number,
-                              .name = r->called ? "resumelb.again" : NULL},
+              (struct trace_record){.stage = r->called ? '-' : 'C',
+                                    .number = r->number,
+                                    .name = r->called ? "resumelb.again" : NULL},
               SLICE_NULL, SLICE_NULL);
     r->called = true;
 }
 
 void trace_request_responded(struct trace_request *r, unsigned status, uint64_t bytes)
 {
-    trace_add(r->log,
-              (struct record){.stage = 'A', .number = r->number, .status = status, .bytes = bytes},
-              SLICE_NULL, SLICE_NULL);
+    trace_add(
+        r->log,
+        (struct trace_record){.stage = 'A', .number = r->number, .status = status, .bytes = bytes},
+        SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_ended(struct trace_request *r)
 {
-    trace_add(r->log, (struct record){.stage = 'E', .number = r->number}, SLICE_NULL, SLICE_NULL);
+    trace_add(r->log, (struct trace_record){.stage = 'E', .number = r->number}, SLICE_NULL,
+              SLICE_NULL);
     r->log = NULL;
 }
 
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text)
 {
-    trace_add(r->log, (struct record){.stage = '-', .number = r->number, .name = name}, text,
+    trace_add(r->log, (struct trace_record){.stage = '-', .number = r->number, .name = name}, text,
               SLICE_NULL);
     r->log = NULL;
 }

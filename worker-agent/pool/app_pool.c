@@ -47,7 +47,7 @@ static void publish_slots(struct app_group *g)
 /* Copies the effective settings, and the host's budget, to the core; core_tick() must follow. */
 static void apply_settings(struct app_group *g)
 {
-    const struct app_settings *s = g->s;
+    const struct agent_app_settings *s = g->s;
     struct core_group *c = &g->core;
     unsigned before = c->max_processes;
 
@@ -120,7 +120,7 @@ static void set_one_shot(void *context, bool one_shot)
 static void watch_restarts(struct app_group *g, int64_t since_ns)
 {
     static const struct restart_events events = {on_restart_file, set_one_shot};
-    const struct app_settings *s = &g->config->s;
+    const struct agent_app_settings *s = &g->config->s;
 
     if (g->at_start->attach != NULL ||
         restart_directory_is(g->restart_directory, s->root, s->restart_dir))
@@ -169,7 +169,7 @@ static void on_live_changed(void *context, bool values)
 static bool check_live(void *context, const void *settings, char why[SETTINGS_WHY_ROOM])
 {
     const struct app_group *g = context;
-    const struct app_settings *s = settings;
+    const struct agent_app_settings *s = settings;
     unsigned room = app_config_room(g->at_start);
 
     if (!app_settings_check(s, why))

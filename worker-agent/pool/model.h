@@ -28,7 +28,7 @@ enum process_state {
 
 struct app_group;
 struct app_process;
-struct front;
+struct agent_front;
 struct http_listener;
 struct slot;
 
@@ -48,8 +48,8 @@ struct app_pool {
     struct tree *tree; /* NULL: none */
     struct conn_pool *conn_pool;
     /* front_listen() and its first argument. */
-    struct front *front;
-    bool (*listen)(struct front *f, struct front_listener *l);
+    struct agent_front *front;
+    bool (*listen)(struct agent_front *f, struct front_listener *l);
     /* As at the start; owned by the pool. */
     char *agent_name; /* for registrations */
     struct inherited
@@ -98,7 +98,7 @@ struct app_group {
     /* The one at the start: address, listen, advertise, path and attach stay as they are in it,
      * regardless of later configurations. It outlives the group. */
     const struct app_config *at_start;
-    const struct app_settings *s; /* effective: live's */
+    const struct agent_app_settings *s; /* effective: live's */
     struct live_settings *live;
     struct live_settings_counts reported; /* the counts that the metrics already include */
     const char *name;

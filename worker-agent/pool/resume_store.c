@@ -8,7 +8,7 @@
 #include "common/event/worker_thread.h"
 
 /* The pending contents of a file; none: it is to be removed. */
-struct change {
+struct resume_change {
     struct list node;
     struct state_file file;
     struct text bytes;
@@ -22,16 +22,16 @@ struct resume_store {
     bool ending; /* the thread has ended: nothing is retried */
 };
 
-static void change_free(struct change *c)
+static void change_free(struct resume_change *c)
 {
     state_file_fini(&c->file);
     text_fini(&c->bytes);
     free(c);
 }
 
-static struct change *find_change_locked(struct resume_store *s, const char *path)
+static struct resume_change *find_change_locked(struct resume_store *s, const char *path)
 {
-    struct change *c;
+    struct resume_change *c;
 
     list_for_each_entry (c, &s->changes, node) {
         if (strcmp(c->file.path, path) == 0)
@@ -46,13 +46,13 @@ static void apply_all(struct worker_job *j)
     struct resume_store *s = container_of(j, struct resume_store, job);
 
     struct list now;
-    struct change *c;
+    struct resume_change *c;
     bool failed = false;
 
     pthread_mutex_lock(&s->mutex);
     list_take(&now, &s->changes);
     pthread_mutex_unlock(&s->mutex);
-    while ((c = list_pop_entry(&now, struct change, node)) != NULL) {
+    while ((c = list_pop_entry(&now, struct resume_change, node)) != NULL) {
         if (c->bytes.len == 0 ? state_file_remove(&c->file)
                               : state_file_write(&c->file, text_slice(&c->bytes), 0640)) {
             change_free(c);
@@ -60,7 +60,7 @@ static void apply_all(struct worker_job *j)
         }
         failed = true;
         pthread_mutex_lock(&s->mutex);
-        struct change *newer = find_change_locked(s, c->file.path);
+        struct resume_change *newer = find_change_locked(s, c->file.path);
         if (newer == NULL)
             list_push_back(&s->changes, &c->node);
         pthread_mutex_unlock(&s->mutex);
@@ -89,8 +89,8 @@ void resume_store_destroy(struct resume_store *s)
     (void)!worker_thread_destroy(s->thread, WORKER_THREAD_WAIT);
     s->ending = true;
     apply_all(&s->job);
-    struct change *c;
-    while ((c = list_pop_entry(&s->changes, struct change, node)) != NULL)
+    struct resume_change *c;
+    while ((c = list_pop_entry(&s->changes, struct resume_change, node)) != NULL)
         change_free(c);
     pthread_mutex_destroy(&s->mutex);
     free(s);
@@ -99,7 +99,7 @@ void resume_store_destroy(struct resume_store *s)
 void resume_store_put(struct resume_store *s, const char *path, struct slice bytes)
 {
     pthread_mutex_lock(&s->mutex);
-    struct change *c = find_change_locked(s, path);
+    struct resume_change *c = find_change_locked(s, path);
     if (c == NULL) {
         c = xcalloc(1, sizeof(*c));
         state_file_init(&c->file, path);

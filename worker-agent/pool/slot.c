@@ -23,7 +23,7 @@ static void slot_describe(const struct log_subject *self, struct log_text *out)
 
 static void apply_settings(struct slot *s)
 {
-    const struct app_settings *a = s->group->s;
+    const struct agent_app_settings *a = s->group->s;
     const struct meter_settings ms = {.history = (uint64_t)a->history,
                                       .max_skill_age = (uint64_t)a->max_skill_age,
                                       .max_classes = (size_t)a->max_classes};
@@ -285,7 +285,7 @@ void slot_changed(struct slot *s)
 /* Time of the next attempt. *DELAY_MS is doubled each time; reset if the process lived long. */
 static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint64_t lived_ms)
 {
-    const struct app_settings *a = g->s;
+    const struct agent_app_settings *a = g->s;
     uint64_t now_ms = loop_now_ms(g->pool->loop);
 
     if (lived_ms >= a->respawn_delay_max_ms || *delay_ms == 0)

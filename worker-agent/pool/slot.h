@@ -137,7 +137,7 @@ static inline bool app_process_is_ending(const struct app_process *p)
 /* ---- slot.c ---- */
 
 /* What the agent responds by itself. Slots reject requests with the "unprocessed" ones of them. */
-enum outcome {
+enum agent_outcome {
 #define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
 #include "worker-agent/config/outcome.def"
 #undef OUTCOME
@@ -160,7 +160,7 @@ struct slot_request {
     struct addr addr;
     /* R got a place (go), or gets none (rejected). Not in slot_acquire or after slot_leave. */
     void (*go)(struct slot_request *r);
-    void (*rejected)(struct slot_request *r, enum outcome why);
+    void (*rejected)(struct slot_request *r, enum agent_outcome why);
 };
 
 /* A new slot, the last of G. */
@@ -208,7 +208,7 @@ enum slot_result { SLOT_GO, SLOT_WAIT, SLOT_REJECTED };
  * called, and SLOT_REJECTED with the reason in *WHY.
  */
 enum slot_result slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
-                              enum outcome *why);
+                              enum agent_outcome *why);
 /* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
 /* Reports that the process has responded to R (response head received), which shows that it serves.
@@ -240,7 +240,7 @@ void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
 /* Rejects all requests that wait at S, or (S NULL) for any process of G. */
-void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why);
+void slot_reject_waiting(struct app_group *g, struct slot *s, enum agent_outcome why);
 /* Rejects the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_reject_hopeless(struct slot *s);

@@ -100,7 +100,7 @@ static bool has_ready_process(const struct app_group *g, const struct slot *s)
 }
 
 /* Whether the request must be rejected without asking the core; *WHY is the reason. */
-static bool is_hopeless(const struct app_group *g, const struct slot *s, enum outcome *why)
+static bool is_hopeless(const struct app_group *g, const struct slot *s, enum agent_outcome *why)
 {
     const struct slot *other;
     bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
@@ -123,7 +123,7 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum ou
 }
 
 enum slot_result slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
-                              enum outcome *why)
+                              enum agent_outcome *why)
 {
     uint64_t starts;
 
@@ -237,7 +237,7 @@ void slot_abandon_running(struct core_process *p)
 
 /* ---- rejecting ---- */
 
-void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why)
+void slot_reject_waiting(struct app_group *g, struct slot *s, enum agent_outcome why)
 {
     struct list *waiting = s != NULL ? &s->core.waiting : &g->core.waiting;
 

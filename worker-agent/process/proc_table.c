@@ -213,7 +213,7 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
  * table of all processes is needed only where a child listens.
  */
 
-struct listener {
+struct port_listener {
     char address[33]; /* as the kernel writes it */
     unsigned port;
     uint64_t inode;
@@ -221,8 +221,8 @@ struct listener {
     bool own;
 };
 
-struct listeners {
-    struct listener items[PORT_LISTENERS_MAX];
+struct port_listeners {
+    struct port_listener items[PORT_LISTENERS_MAX];
     size_t n;
     bool too_many;
 };
@@ -231,13 +231,13 @@ struct listeners {
 
 /* PORT 0: any, reachable or not. False: LINE is the first that is not of a listening socket, or
  * there are too many. */
-static bool read_line(const char *line, unsigned port, struct listeners *out)
+static bool read_line(const char *line, unsigned port, struct port_listeners *out)
 {
     /* What a connection to 127.0.0.1 may reach, as the kernel writes it (in words of the host). */
     static const char *const reachable[] = {
         "0100007F", "00000000", "00000000000000000000000000000000",
         "0000000000000000FFFF00000100007F", "0000000000000000FFFF000000000000"};
-    struct listener found = {.own = false};
+    struct port_listener found = {.own = false};
     unsigned state;
     bool is_reachable = false;
 
@@ -257,7 +257,8 @@ static bool read_line(const char *line, unsigned port, struct listeners *out)
 }
 
 /* False: it cannot be read. */
-static bool read_sockets(const char *proc, const char *name, unsigned port, struct listeners *out)
+static bool read_sockets(const char *proc, const char *name, unsigned port,
+                         struct port_listeners *out)
 {
     char *path = xasprintf("%s/net/%s", proc, name);
     FILE *f = fopen(path, "re");
@@ -276,7 +277,7 @@ static bool read_sockets(const char *proc, const char *name, unsigned port, stru
 
 /* ---- owners ---- */
 
-static bool all_own(const struct listeners *l)
+static bool all_own(const struct port_listeners *l)
 {
     for (size_t i = 0; i < l->n; ++i) {
         if (!l->items[i].own)
@@ -286,7 +287,7 @@ static bool all_own(const struct listeners *l)
 }
 
 /* Marks the listeners that PID has open. False: its descriptors may not be read. */
-static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
+static bool mark_own(const char *proc, pid_t pid, struct port_listeners *l)
 {
     char *path = xasprintf("%s/%ld/fd", proc, (long)pid);
     DIR *d = opendir(path);
@@ -313,7 +314,7 @@ static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
 
 /* Marks the listeners of PID, of its group and session, and of its descendants. False: the
  * descriptors of one of them may not be read. */
-static bool mark_all_own(const char *proc, pid_t pid, struct listeners *l)
+static bool mark_all_own(const char *proc, pid_t pid, struct port_listeners *l)
 {
     bool readable = mark_own(proc, pid, l);
     struct proc_table t = {0};
@@ -335,7 +336,7 @@ static bool mark_all_own(const char *proc, pid_t pid, struct listeners *l)
 enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_t uid,
                                 uid_t *foreign)
 {
-    struct listeners l = {.n = 0};
+    struct port_listeners l = {.n = 0};
     bool v4 = read_sockets(proc, "tcp", port, &l);
     bool v6 = read_sockets(proc, "tcp6", port, &l);
 
@@ -352,7 +353,7 @@ enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_
     return l.too_many ? PORT_FOREIGN : PORT_OWN;
 }
 
-static struct addr listener_address(const struct listener *l)
+static struct addr listener_address(const struct port_listener *l)
 {
     size_t nwords = strlen(l->address) / 8;
     struct addr a = {.len = nwords == 1 ? sizeof(a.in) : sizeof(a.in6)};
@@ -371,14 +372,14 @@ static struct addr listener_address(const struct listener *l)
 
 bool process_listener_find(const char *proc, pid_t pid, unsigned port, struct addr *out)
 {
-    struct listeners l = {.n = 0};
-    const struct listener *found = NULL;
+    struct port_listeners l = {.n = 0};
+    const struct port_listener *found = NULL;
 
     (void)read_sockets(proc, "tcp", 0, &l);
     (void)read_sockets(proc, "tcp6", 0, &l);
     (void)mark_all_own(proc, pid, &l);
     for (size_t i = 0; i < l.n; ++i) {
-        const struct listener *one = &l.items[i];
+        const struct port_listener *one = &l.items[i];
 
         if (one->own && (found == NULL || (found->port != port && one->port == port)))
             found = one;

@@ -32,7 +32,7 @@ struct agent {
     struct loop *loop;
     bool supervisor_gone;
     struct app_pool pool;
-    struct front *front;
+    struct agent_front *front;
     struct trace_log *trace; /* NULL: none */
     struct admin *admin;
     struct daemon_watch *signals;

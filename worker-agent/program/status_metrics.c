@@ -18,7 +18,7 @@ enum { SLOT_SERIES_MAX = 1000 };
 
 /* ---- the agent and its host ---- */
 
-struct figures {
+struct agent_figures {
     uint64_t processes, tls_finished, tls_failed;
     uint64_t body_memory, body_file_bytes, body_files, trace_written, trace_dropped;
     unsigned active, max; /* processes */
@@ -31,12 +31,12 @@ static void each_agent(struct metrics *m, const void *context)
     const struct core *c = &a->pool.core;
     const struct body_totals *bodies = &a->front->body_totals;
     struct http_server_counts counts;
-    struct figures f = {.processes = c->count + c->strays,
-                        .active = c->active,
-                        .max = c->max,
-                        .body_memory = bodies->memory_bytes,
-                        .body_file_bytes = bodies->file_bytes.used,
-                        .body_files = bodies->files.used};
+    struct agent_figures f = {.processes = c->count + c->strays,
+                              .active = c->active,
+                              .max = c->max,
+                              .body_memory = bodies->memory_bytes,
+                              .body_file_bytes = bodies->file_bytes.used,
+                              .body_files = bodies->files.used};
 
     http_server_read_counts(a->front->server, &counts);
     f.tls_finished = counts.tls12 + counts.tls13;
@@ -144,7 +144,7 @@ static double slot_memory(const void *object)
 /* ---- the table ---- */
 
 /* clang-format off */
-#define AGENT(name, kind, unit, member, doc) {name, STAT_##kind, unit, NULL, doc, each_agent, METRIC_MEMBER(COUNT, struct figures, member)}
+#define AGENT(name, kind, unit, member, doc) {name, STAT_##kind, unit, NULL, doc, each_agent, METRIC_MEMBER(COUNT, struct agent_figures, member)}
 #define GROUP(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_MEMBER(COUNT, struct app_group, core.member)}
 #define SLOT(name, kind, unit, member, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_MEMBER(COUNT, struct slot, member)}
 #define SLOT_GET(name, kind, unit, get, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_GET, 0, 0, get}

@@ -222,20 +222,20 @@ static bool hpack_look_up(const struct hpack *h, size_t index, struct hpack_fiel
 /* ---- integers and strings ---- */
 
 /* One block while it is decoded. */
-struct decoding {
+struct hpack_decoding {
     struct hpack *table;
     struct slice left;
     struct text name, value; /* of strings that were Huffman-coded */
     size_t list_bytes, fields;
 };
 
-static unsigned first_byte(const struct decoding *d)
+static unsigned first_byte(const struct hpack_decoding *d)
 {
     return (unsigned char)d->left.p[0];
 }
 
 /* Section 5.1: reads the integer with a prefix of BITS bits in the first byte. */
-static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
+static bool get_integer(struct hpack_decoding *d, unsigned bits, size_t *out)
 {
     unsigned all = (1U << bits) - 1;
 
@@ -290,7 +290,7 @@ static bool decode_huffman(struct slice s, struct text *out)
 }
 
 /* Section 5.2. SCRATCH is where a coded one goes. */
-static bool get_string(struct decoding *d, struct text *scratch, struct slice *out)
+static bool get_string(struct hpack_decoding *d, struct text *scratch, struct slice *out)
 {
     bool coded = d->left.len != 0 && (first_byte(d) & HUFFMAN_CODED) != 0;
     size_t len;
@@ -309,7 +309,8 @@ static bool get_string(struct decoding *d, struct text *scratch, struct slice *o
 /* ---- fields ---- */
 
 /* Sections 6.1 and 6.2: an index; or that of its name, or 0 and the name, and the value. */
-static bool get_field(struct decoding *d, struct hpack_field *out, bool **checked, bool *inserted)
+static bool get_field(struct hpack_decoding *d, struct hpack_field *out, bool **checked,
+                      bool *inserted)
 {
     unsigned byte = first_byte(d);
     bool indexed = (byte & INDEXED) != 0;
@@ -330,7 +331,7 @@ static bool get_field(struct decoding *d, struct hpack_field *out, bool **checke
 enum request_fault hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
                                 hpack_each_fn *each, void *context)
 {
-    struct decoding d = {.table = h, .left = block};
+    struct hpack_decoding d = {.table = h, .left = block};
     enum request_fault r = FAULT_NONE;
 
     /* Section 4.2: changes of the table's size come first. At most two mean something. */

@@ -18,7 +18,7 @@ enum {
 };
 
 /* A section while it is decoded. */
-struct decoding {
+struct head_decoding {
     struct http2_scratch *scratch;
     struct http2_head *head;
     bool regular;             /* after the pseudo-header fields */
@@ -58,7 +58,7 @@ void http2_head_move(struct http2_head *head, char *to)
 }
 
 /* Copies BYTES into the scratch memory, behind those of the section so far. Returns the copy. */
-static struct slice http2_head_store(struct decoding *d, struct slice bytes)
+static struct slice http2_head_store(struct head_decoding *d, struct slice bytes)
 {
     struct http2_scratch *s = d->scratch;
     size_t room = s->room == 0 ? FIRST_BYTES : s->room;
@@ -142,7 +142,7 @@ static const struct pseudo_field {
     {{":authority", 10}, offsetof(struct http2_head, authority), http1_is_text, FAULT_PSEUDO_FIELD},
 };
 
-static enum request_fault take_pseudo(struct decoding *d, const struct hpack_field *field,
+static enum request_fault take_pseudo(struct head_decoding *d, const struct hpack_field *field,
                                       bool checked)
 {
     const struct pseudo_field *p = pseudo_fields;
@@ -183,7 +183,7 @@ static enum request_fault check_regular(const struct hpack_field *field)
                : FAULT_NONE;
 }
 
-static enum request_fault take_regular(struct decoding *d, const struct hpack_field *field,
+static enum request_fault take_regular(struct head_decoding *d, const struct hpack_field *field,
                                        bool checked)
 {
     enum request_fault fault = checked ? FAULT_NONE : check_regular(field);
@@ -221,7 +221,7 @@ static enum request_fault take_regular(struct decoding *d, const struct hpack_fi
 /* A field of the sender's dynamic table is checked when it is used for the first time. */
 static void take_field(void *decoding, const struct hpack_field *field, bool *checked)
 {
-    struct decoding *d = decoding;
+    struct head_decoding *d = decoding;
     bool pseudo = field->name.len != 0 && field->name.p[0] == ':';
     bool known = checked != NULL && *checked;
 
@@ -237,7 +237,7 @@ enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *tabl
                                      struct slice block, const struct hpack_limits *l,
                                      struct http2_head *out, enum request_fault *fault)
 {
-    struct decoding d = {.scratch = s, .head = out};
+    struct head_decoding d = {.scratch = s, .head = out};
 
     ASSERT(!s->busy);
     ASSERT(s->len == 0);

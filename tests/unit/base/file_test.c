@@ -16,7 +16,7 @@
 #include "common/base/file.h"
 #include "tests/support/log_capture.h"
 
-struct directory {
+struct temp_directory {
     char path[64];
     char *file;
     char *bad;
@@ -24,7 +24,7 @@ struct directory {
 
 static int make_directory(void **state)
 {
-    struct directory *f = xcalloc(1, sizeof(*f));
+    struct temp_directory *f = xcalloc(1, sizeof(*f));
 
     snprintf(f->path, sizeof(f->path), RLB_TEST_DIR "/file_test.XXXXXX");
     if (mkdtemp(f->path) == NULL)
@@ -37,7 +37,7 @@ static int make_directory(void **state)
 
 static int drop_directory(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
 
     unlink(f->file);
     unlink(f->bad);
@@ -51,7 +51,7 @@ static int drop_directory(void **state)
 
 static void a_written_file_is_read_back(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text t = {0};
 
     text_add(&t, SLICE_LIT("before "));
@@ -67,7 +67,7 @@ static void a_written_file_is_read_back(void **state)
 
 static void a_file_over_the_bound_is_rejected(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text t = {0};
     struct text big = {0};
 
@@ -85,7 +85,7 @@ static void a_file_over_the_bound_is_rejected(void **state)
 
 static void a_missing_file_is_no_system_error(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text t = {0};
 
     assert_int_equal(file_read(f->file, 10, &t), ERR_NOT_FOUND);
@@ -96,7 +96,7 @@ static void a_missing_file_is_no_system_error(void **state)
 
 static void an_output_replaces_regular_files_only(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text out = {0};
     struct stat st;
     char got[8];
@@ -134,7 +134,7 @@ static void an_output_replaces_regular_files_only(void **state)
 
 static void a_failed_write_leaves_nothing_behind(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     char *nowhere = xasprintf("%s/no/such", f->path);
 
     assert_int_equal(file_write(nowhere, SLICE_LIT("x"), 0640), ERR_SYSTEM);
@@ -146,7 +146,7 @@ static void a_failed_write_leaves_nothing_behind(void **state)
 
 static void a_bad_file_is_set_aside_over_an_older_one(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text t = {0};
 
     assert_int_equal(file_write(f->bad, SLICE_LIT("older"), 0640), ERR_OK);
@@ -161,7 +161,7 @@ static void a_bad_file_is_set_aside_over_an_older_one(void **state)
 
 static void a_lock_is_rejected_while_others_have_it_and_waited_for_when_asked(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     int fd = file_lock(f->file, 0);
     char byte;
     int ends[2];
@@ -190,7 +190,7 @@ static void a_lock_is_rejected_while_others_have_it_and_waited_for_when_asked(vo
 
 static void links_in_a_state_dir_are_not_followed(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text t = {0};
     char *tmp = xasprintf("%s.tmp.%ld", f->file, (long)getpid());
 
@@ -221,7 +221,7 @@ static void links_in_a_state_dir_are_not_followed(void **state)
 
 static void a_fifo_in_a_state_dir_stops_nothing(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct text t = {0};
 
     /* Opening one waits for a writer, which never comes. */
@@ -238,7 +238,7 @@ static void a_fifo_in_a_state_dir_stops_nothing(void **state)
 
 static void a_secret_that_others_may_read_is_warned_of(void **state)
 {
-    struct directory *f = *state;
+    struct temp_directory *f = *state;
     struct log_capture c;
     char *expected =
         xasprintf(" secret-file-exposed file=%s mode=0604 hint=\"chmod o-r\"\n", f->file);

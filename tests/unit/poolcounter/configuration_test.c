@@ -12,11 +12,11 @@
 #include "poolcounter/configuration.h"
 #include "tests/support/odd_values.h"
 
-static struct configuration *read_good(const char *yaml)
+static struct poolcounter_config *read_good(const char *yaml)
 {
     struct diag d = {0};
     struct slice text = slice_of(yaml);
-    struct configuration *c = configuration_read("test", &text, &d);
+    struct poolcounter_config *c = configuration_read("test", &text, &d);
 
     if (c == NULL)
         fail_msg("rejected: %s", d.text);
@@ -46,7 +46,7 @@ static void the_tables_can_work(void **state)
 static void without_a_file_all_is_default(void **state)
 {
     struct diag d = {0};
-    struct configuration *c = configuration_read(NULL, NULL, &d);
+    struct poolcounter_config *c = configuration_read(NULL, NULL, &d);
     char text[ADDR_TEXT_MAX];
 
     (void)state;
@@ -60,7 +60,7 @@ static void without_a_file_all_is_default(void **state)
 
 static void types_have_their_limits(void **state)
 {
-    struct configuration *c =
+    struct poolcounter_config *c =
         read_good("types: {ArticleView: {slots: 10, workers: 4}, Other: {slots: 3}}\n"
                   "listen_mode: 660\n");
 
@@ -142,7 +142,7 @@ static void the_commented_configuration_has_every_row_with_its_default(void **st
 
 static bool read_any(const char *file, struct diag *d)
 {
-    struct configuration *c = configuration_read(file, NULL, d);
+    struct poolcounter_config *c = configuration_read(file, NULL, d);
 
     configuration_destroy(c);
     return c != NULL;

@@ -122,7 +122,7 @@ static const struct daemon_program lenient = {.name = "testd",
 
 enum { ARGS_MAX = 8, OUTPUT_MAX = 4096 };
 
-struct outcome {
+struct run_outcome {
     int code;
     char out[OUTPUT_MAX], err[OUTPUT_MAX];
 };
@@ -137,14 +137,14 @@ static void restore(int fd, int saved, FILE *file, char text[OUTPUT_MAX])
     fclose(file);
 }
 
-static struct outcome outcome_of(const struct daemon_program *program, const char *a, const char *b,
-                                 const char *c)
+static struct run_outcome outcome_of(const struct daemon_program *program, const char *a,
+                                     const char *b, const char *c)
 {
     char *argv[ARGS_MAX] = {xstrdup("testd"), xstrdup(a), xstrdup(b), xstrdup(c)};
     int argc = 1 + (a != NULL) + (b != NULL) + (c != NULL);
     FILE *out = tmpfile();
     FILE *err = tmpfile();
-    struct outcome o;
+    struct run_outcome o;
 
     fflush(stdout);
     int saved_out = dup(STDOUT_FILENO);
@@ -161,14 +161,14 @@ static struct outcome outcome_of(const struct daemon_program *program, const cha
     return o;
 }
 
-static struct outcome daemon_of(const char *a, const char *b, const char *c)
+static struct run_outcome daemon_of(const char *a, const char *b, const char *c)
 {
     return outcome_of(&strict, a, b, c);
 }
 
 static void a_good_configuration_is_read_once_and_run(void **state)
 {
-    struct outcome o = daemon_of("-c", "good.yaml", NULL);
+    struct run_outcome o = daemon_of("-c", "good.yaml", NULL);
 
     (void)state;
     assert_int_equal(o.code, 42);
@@ -210,7 +210,7 @@ static void no_file_gets_the_number_of_a_standard_descriptor_that_was_closed(voi
 
 static void a_bad_configuration_is_reported_with_its_places_and_not_run(void **state)
 {
-    struct outcome o = daemon_of("--config", "bad.yaml", NULL);
+    struct run_outcome o = daemon_of("--config", "bad.yaml", NULL);
 
     (void)state;
     assert_int_equal(o.code, 1);
@@ -221,10 +221,10 @@ static void a_bad_configuration_is_reported_with_its_places_and_not_run(void **s
 
 static void testing_a_configuration_does_not_run_it(void **state)
 {
-    struct outcome good = daemon_of("-t", "-c", "good.yaml");
+    struct run_outcome good = daemon_of("-t", "-c", "good.yaml");
     int runs = seen.runs;
     int destroyed = seen.destroyed;
-    struct outcome bad = daemon_of("-t", "-cbad.yaml", NULL);
+    struct run_outcome bad = daemon_of("-t", "-cbad.yaml", NULL);
 
     (void)state;
     assert_int_equal(good.code, 0);
@@ -249,7 +249,7 @@ static void wrong_usage_is_exit_2_with_the_usage(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(wrong); ++i) {
-        struct outcome o = daemon_of(wrong[i][0], wrong[i][1], wrong[i][2]);
+        struct run_outcome o = daemon_of(wrong[i][0], wrong[i][1], wrong[i][2]);
         assert_int_equal(o.code, 2);
         assert_non_null(strstr(o.err, "usage: testd -c FILE"));
         assert_string_equal(o.out, "");
@@ -259,9 +259,9 @@ static void wrong_usage_is_exit_2_with_the_usage(void **state)
 
 static void version_help_and_manual_pages_go_to_stdout(void **state)
 {
-    struct outcome version = daemon_of("-v", NULL, NULL);
-    struct outcome help = daemon_of("--help", NULL, NULL);
-    struct outcome page = daemon_of("--describe", "settings", NULL);
+    struct run_outcome version = daemon_of("-v", NULL, NULL);
+    struct run_outcome help = daemon_of("--help", NULL, NULL);
+    struct run_outcome page = daemon_of("--describe", "settings", NULL);
 
     (void)state;
     assert_int_equal(version.code, 0);
@@ -275,7 +275,7 @@ static void version_help_and_manual_pages_go_to_stdout(void **state)
 
 static void a_lenient_program_needs_no_configuration(void **state)
 {
-    struct outcome o = outcome_of(&lenient, "-l", "here", NULL);
+    struct run_outcome o = outcome_of(&lenient, "-l", "here", NULL);
 
     (void)state;
     assert_int_equal(o.code, 42);
@@ -293,7 +293,7 @@ static void a_lenient_program_needs_no_configuration(void **state)
 
 static void a_configuration_without_its_option_is_an_error_of_every_program(void **state)
 {
-    struct outcome o = outcome_of(&lenient, "file.yaml", NULL, NULL);
+    struct run_outcome o = outcome_of(&lenient, "file.yaml", NULL, NULL);
 
     (void)state;
     assert_int_equal(o.code, 1);
@@ -307,7 +307,7 @@ static void a_configuration_without_its_option_is_an_error_of_every_program(void
 
 static void wrong_options_of_a_lenient_program_are_exit_1(void **state)
 {
-    struct outcome o = outcome_of(&lenient, "-l", "bad", NULL);
+    struct run_outcome o = outcome_of(&lenient, "-l", "bad", NULL);
 
     (void)state;
     assert_int_equal(o.code, 1);

@@ -38,7 +38,7 @@ struct world {
 
 /* One client: a chain of rounds, each on a waiter of its own that is freed as soon as it may be. */
 struct client {
-    struct worker *worker;
+    struct thread_worker *worker;
     struct timer timer;
     unsigned rounds_left;
     struct conn_backend *b;
@@ -52,7 +52,7 @@ struct ask {
     struct client *client;
 };
 
-struct worker {
+struct thread_worker {
     struct world *world;
     unsigned index;
     struct loop *loop;
@@ -61,7 +61,7 @@ struct worker {
     struct client clients[CLIENTS_PER_LOOP];
 };
 
-static unsigned draw(struct worker *w, unsigned n)
+static unsigned draw(struct thread_worker *w, unsigned n)
 {
     w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(w->seed >> 33) % n;
@@ -87,7 +87,7 @@ static void count_held(struct world *world)
 /* The client has what it asked for; use it for some turns. */
 static void got(struct client *c, enum conn_result r, struct conn_waiter *w)
 {
-    struct worker *k = c->worker;
+    struct thread_worker *k = c->worker;
 
     if (r == CONN_REUSED) {
         c->conn = fake_of(w->conn);
@@ -121,7 +121,7 @@ static void on_ready(struct conn_waiter *w)
 
 static void begin_round(struct client *c)
 {
-    struct worker *k = c->worker;
+    struct thread_worker *k = c->worker;
     const struct conn_checkout o = {.fresh = draw(k, 6) == 0, .max_idle_ms = draw(k, 6) == 0};
     struct ask *ask = xcalloc(1, sizeof(*ask));
 
@@ -158,7 +158,7 @@ static void give_up(struct client *c)
 
 static void use_permission(struct client *c)
 {
-    struct worker *k = c->worker;
+    struct thread_worker *k = c->worker;
 
     c->permitted = false;
     if (draw(k, 4) == 0) {
@@ -191,7 +191,7 @@ static void end_use(struct client *c)
 static void on_timer(struct timer *t)
 {
     struct client *c = container_of(t, struct client, timer);
-    struct worker *k = c->worker;
+    struct thread_worker *k = c->worker;
 
     if (c->ask != NULL) {
         give_up(c);
@@ -215,7 +215,7 @@ static void on_timer(struct timer *t)
 
 static void *work(void *context)
 {
-    struct worker *k = context;
+    struct thread_worker *k = context;
     struct world *world = k->world;
 
     k->loop = loop_create(k->index);
@@ -269,13 +269,14 @@ static void change_things(struct world *world)
 static void run_story(const struct story *story)
 {
     struct world *world = xcalloc(1, sizeof(*world));
-    struct worker *workers = xcalloc(story->nloops, sizeof(*workers));
+    struct thread_worker *workers = xcalloc(story->nloops, sizeof(*workers));
     pthread_t threads[LOOPS_MAX_HERE];
 
     world->story = story;
     pthread_barrier_init(&world->barrier, NULL, story->nloops + 1);
     for (unsigned i = 0; i < story->nloops; ++i) {
-        workers[i] = (struct worker){.world = world, .index = i, .seed = 1000 * story->limit + i};
+        workers[i] =
+            (struct thread_worker){.world = world, .index = i, .seed = 1000 * story->limit + i};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     pthread_barrier_wait(&world->barrier);

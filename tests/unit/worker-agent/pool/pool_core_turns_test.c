@@ -13,7 +13,7 @@
 
 enum { GROUPS = 3, SLOTS = 2, PROCESSES = 20, REQUESTS = 5, NOW_MS = 1000000 };
 
-struct pool {
+struct turns_pool {
     struct core core;
     struct core_group groups[GROUPS];
     struct core_slot slots[GROUPS][SLOTS];
@@ -23,7 +23,7 @@ struct pool {
     struct core_group *last; /* the last group that got a process */
 };
 
-static void carry_out(struct pool *p)
+static void carry_out(struct turns_pool *p)
 {
     struct core_action a;
 
@@ -40,7 +40,7 @@ static void carry_out(struct pool *p)
     core_check(&p->core);
 }
 
-static void all_ready(struct pool *p)
+static void all_ready(struct turns_pool *p)
 {
     for (unsigned i = 0; i < p->spawned; ++i) {
         if (p->processes[i].slot != NULL)
@@ -49,9 +49,9 @@ static void all_ready(struct pool *p)
 }
 
 /* Every slot has a process that is ready. */
-static struct pool *create(void)
+static struct turns_pool *create(void)
 {
-    struct pool *p = calloc(1, sizeof(*p));
+    struct turns_pool *p = calloc(1, sizeof(*p));
 
     assert_non_null(p);
     core_init(&p->core);
@@ -75,7 +75,7 @@ static struct pool *create(void)
 
 static void groups_take_turns_at_being_replaced_where_there_is_room_for_one(void **state)
 {
-    struct pool *p = create();
+    struct turns_pool *p = create();
 
     (void)state;
     for (size_t g = 0; g < GROUPS; ++g)
@@ -96,7 +96,7 @@ static void groups_take_turns_at_being_replaced_where_there_is_room_for_one(void
 
 static void a_lowered_maximum_takes_the_next_free_one_although_requests_wait(void **state)
 {
-    struct pool *p = create();
+    struct turns_pool *p = create();
     struct core_request *r = p->requests;
 
     (void)state;
