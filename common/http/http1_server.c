@@ -8,8 +8,8 @@
  * request stay in the kernel, or in the stream if they were read with this one. The end of the
  * client is noticed all the same, as the poller reports it also behind unread bytes.
  */
-#include "common/http/http1_stream.h"
-#include "common/upstream/http1_body.h"
+#include "common/http/http1_server_stream.h"
+#include "common/upstream/body_piece.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,59 +27,60 @@ enum { SPARE_MAX = 0 };
 enum { SPARE_MAX = 64 };
 #endif
 
-static void http1_reject(struct http_conn *c, enum request_fault f) cold_;
+static void http1_server_reject(struct http_conn *c, enum request_fault f) cold_;
 
 static const char continue_head[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /* ---- life ---- */
 
-void http1_stop_server(struct http_server *s)
+void http1_server_stop(struct http_server *s)
 {
     struct list *node;
 
-    while ((node = list_pop_front(&s->http1_spares)) != NULL)
-        free(list_entry(node, struct http1_stream, spare));
+    while ((node = list_pop_front(&s->http1_server_spares)) != NULL)
+        free(list_entry(node, struct http1_server_stream, spare));
 }
 
 static void run_finish(struct loop_deferred *d)
 {
-    struct http1_stream *x = container_of(d, struct http1_stream, finish);
+    struct http1_server_stream *x = container_of(d, struct http1_server_stream, finish);
 
     http_response_finished(list_first(&x->conn->responses, struct http_response, node));
 }
 
 static struct fair_owner body_owner(struct body_sink *b)
 {
-    const struct http1_stream *x = container_of(b, struct http1_stream, body);
+    const struct http1_server_stream *x = container_of(b, struct http1_server_stream, body);
 
     return http_conn_owner(x->conn, &x->req);
 }
 
 static void on_body_lost(struct body_sink *b)
 {
-    http1_reject(container_of(b, struct http1_stream, body)->conn, FAULT_BODY_NO_ROOM);
+    http1_server_reject(container_of(b, struct http1_server_stream, body)->conn,
+                        FAULT_BODY_NO_ROOM);
 }
 
 static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
 
-void http1_drop_body(struct http_response *r)
+void http1_server_drop_body(struct http_response *r)
 {
     body_sink_fini(&r->conn->http1->body, &r->conn->server->body_bin);
 }
 
-static struct http1_stream *http1_create(struct http_conn *c)
+static struct http1_server_stream *http1_server_create_stream(struct http_conn *c)
 {
-    struct list *node = list_pop_front(&c->server->http1_spares);
-    struct http1_stream *x;
+    struct list *node = list_pop_front(&c->server->http1_server_spares);
+    struct http1_server_stream *x;
 
     if (node != NULL) {
         --c->server->nspares;
-        x = list_entry(node, struct http1_stream, spare);
+        x = list_entry(node, struct http1_server_stream, spare);
     } else {
         x = xmalloc(sizeof(*x));
     }
     /* All but the large arrays at its end. */
-    memset(x, 0, offsetof(struct http1_stream, unsent));
+    memset(x, 0, offsetof(struct http1_server_stream, unsent));
     x->conn = c;
     list_init(&x->spare);
     x->unsent_at = x->unsent_n = 0;
@@ -94,7 +95,7 @@ static struct http1_stream *http1_create(struct http_conn *c)
     return x;
 }
 
-static void free_input(struct http1_stream *x)
+static void free_input(struct http1_server_stream *x)
 {
     if (x->in_room == LOOP_BLOCK_BYTES)
         loop_free_block(x->conn->server->loop, x->in);
@@ -102,9 +103,9 @@ static void free_input(struct http1_stream *x)
         free(x->in);
 }
 
-static void http1_destroy(struct http_conn *c)
+static void http1_server_destroy_stream(struct http_conn *c)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     struct http_server *s = c->server;
 
     c->http1 = NULL;
@@ -115,13 +116,13 @@ static void http1_destroy(struct http_conn *c)
     text_fini(&x->rest);
     if (s->nspares + 1 <= SPARE_MAX) { /* which may be 0 */
         ++s->nspares;
-        list_push_front(&s->http1_spares, &x->spare);
+        list_push_front(&s->http1_server_spares, &x->spare);
     } else {
         free(x);
     }
 }
 
-void http1_fini(struct http_conn *c)
+void http1_server_fini(struct http_conn *c)
 {
     if (list_linked(&c->responses) && c->http1 != NULL) {
         struct http_response *r = list_first(&c->responses, struct http_response, node);
@@ -132,15 +133,15 @@ void http1_fini(struct http_conn *c)
             http_response_lost(r);
     }
     if (c->http1 != NULL)
-        http1_destroy(c);
+        http1_server_destroy_stream(c);
     free(c->partial);
     c->partial = NULL;
 }
 
 /* ---- rejecting ---- */
 
-void http1_put_response(const struct http_conn *c, int status, const char *why, bool is_head,
-                        struct text *out)
+void http1_server_put_response(const struct http_conn *c, int status, const char *why, bool is_head,
+                               struct text *out)
 {
     struct http_server *s = c->server;
 
@@ -163,9 +164,9 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
 }
 
 /* Reject the request that is incomplete: in its head, or in its body. */
-static void http1_reject(struct http_conn *c, enum request_fault f)
+static void http1_server_reject(struct http_conn *c, enum request_fault f)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     struct text response = {0};
 
     if (x->head_bytes == 0) {
@@ -179,9 +180,9 @@ static void http1_reject(struct http_conn *c, enum request_fault f)
     }
     http_server_rejected(c, f, request_fault_status(f), &x->req);
     text_add(&response, (struct slice){x->interim.iov_base, x->interim.iov_len});
-    http1_put_response(c, request_fault_status(f), request_fault_text(f),
-                       slice_is(x->req.method, "HEAD"), &response);
-    http1_destroy(c);
+    http1_server_put_response(c, request_fault_status(f), request_fault_text(f),
+                              slice_is(x->req.method, "HEAD"), &response);
+    http1_server_destroy_stream(c);
     http_conn_linger(c, &response);
 }
 
@@ -191,7 +192,7 @@ static void http1_reject(struct http_conn *c, enum request_fault f)
  * Scans for the end of the head. Returns true when it is there. A head that is too large, or has a
  * line end that is not CRLF, is rejected even if it is incomplete.
  */
-static bool find_head_end(struct http1_stream *x, enum request_fault *f)
+static bool find_head_end(struct http1_server_stream *x, enum request_fault *f)
 {
     const struct http_server_options *o = &x->conn->server->options;
     const char *p = x->in;
@@ -219,9 +220,9 @@ static bool find_head_end(struct http1_stream *x, enum request_fault *f)
     return false;
 }
 
-static void put_request(struct http1_stream *x, const struct http1_request_facts *facts)
+static void put_request(struct http1_server_stream *x, const struct http1_request_facts *facts)
 {
-    const struct message_field *from = x->conn->server->http1_fields;
+    const struct message_field *from = x->conn->server->http1_server_fields;
     struct http_request *req = &x->req;
     struct message_fields *fields = &req->fields;
     struct message_field *to = x->fields;
@@ -234,9 +235,9 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
     req->version = facts->minor_version != 0 ? 0x101 : 0x100;
     req->keep_alive = facts->keep_alive;
     req->received_ms = loop_wall_ms(x->conn->server->loop);
-    fields->room = HTTP1_FIELDS_ROOM;
-    if (n + HTTP1_FIELDS_MORE > HTTP1_FIELDS_ROOM) {
-        fields->room = n + HTTP1_FIELDS_MORE;
+    fields->room = HTTP1_SERVER_FIELDS_ROOM;
+    if (n + HTTP1_SERVER_FIELDS_MORE > HTTP1_SERVER_FIELDS_ROOM) {
+        fields->room = n + HTTP1_SERVER_FIELDS_MORE;
         to = http_request_take(req, fields->room * sizeof(*to));
     }
     fields->at = to;
@@ -258,7 +259,7 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
  * more is to be read. */
 static bool advance_request(struct http_conn *c, enum request_fault f, bool whole)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     struct http_server *s = c->server;
 
     if (f == FAULT_NONE) {
@@ -272,10 +273,10 @@ static bool advance_request(struct http_conn *c, enum request_fault f, bool whol
             f = FAULT_BODY_NO_ROOM;
     }
     if (f != FAULT_NONE) {
-        http1_reject(c, f);
+        http1_server_reject(c, f);
         return false;
     }
-    x->state = HTTP1_BUSY;
+    x->state = HTTP1_SERVER_BUSY;
     http_conn_enter(c, PHASE_BUSY);
     c->half_close_allowed = false;
     x->req.body_file = x->req.body.len != 0 ? x->body.file : NULL;
@@ -287,7 +288,7 @@ static bool advance_request(struct http_conn *c, enum request_fault f, bool whol
 /* N bytes of a chunked body at P, where memory may be written to. True: more is to be read. */
 static bool take_chunks(struct http_conn *c, char *p, size_t n)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     size_t used;
     size_t data;
     bool ended;
@@ -307,7 +308,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
 /* The head is complete. True: more is to be read. */
 static bool begin_body(struct http_conn *c, const struct http1_request_facts *facts)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     const struct body_sink_limits *sinks = &c->server->options.sinks;
     size_t here = x->in_len - x->head_bytes;
 
@@ -322,11 +323,11 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
         return advance_request(c, FAULT_NONE, true);
     }
     x->req.body = SLICE_LIT("");
-    x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
+    x->state = facts->chunked ? HTTP1_SERVER_CHUNKED : HTTP1_SERVER_SIZED;
     http_conn_enter(c, PHASE_BODY);
     if (asks) {
         x->interim = (struct iovec){writable_bytes(continue_head), sizeof(continue_head) - 1};
-        http1_write_on(c);
+        http1_server_write_on(c);
     }
     if (facts->chunked) {
         x->in_used = x->in_len;
@@ -351,9 +352,9 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
 }
 
 /* There are new bytes in a head. True: more is to be read. */
-static bool http1_take_head(struct http_conn *c)
+static bool http1_server_take_head(struct http_conn *c)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     struct http_server *s = c->server;
     const struct http_server_options *o = &s->options;
     struct http1_request_facts facts;
@@ -362,8 +363,8 @@ static bool http1_take_head(struct http_conn *c)
     bool ends = x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
     if (!ends && !find_head_end(x, &f))
         return advance_request(c, f, false);
-    f = http1_request_read((struct slice){x->in, x->in_len}, &facts, s->http1_fields,
-                           ARRAY_LEN(s->http1_fields));
+    f = http1_request_read((struct slice){x->in, x->in_len}, &facts, s->http1_server_fields,
+                           ARRAY_LEN(s->http1_server_fields));
     if (f == FAULT_NONE)
         f = request_check_sizes(o, facts.bytes, facts.nheaders);
     if (f == FAULT_NONE) {
@@ -379,7 +380,7 @@ static bool http1_take_head(struct http_conn *c)
 /* ---- reading ---- */
 
 /* A head that has filled its room, and is not too large yet. */
-static void grow_input(struct http1_stream *x)
+static void grow_input(struct http1_server_stream *x)
 {
     size_t room = 2 * x->in_room;
     char *in = xmalloc(room);
@@ -394,21 +395,21 @@ static void grow_input(struct http1_stream *x)
  * has outgrown its block: it would be copied at each arrival of a few bytes. */
 static noinline_ void store_partial(struct http_conn *c)
 {
-    const struct http1_stream *x = c->http1;
-    struct http1_partial *p = xmalloc(sizeof(*p) + x->in_len);
+    const struct http1_server_stream *x = c->http1;
+    struct http1_server_partial *p = xmalloc(sizeof(*p) + x->in_len);
 
     p->len = x->in_len;
     p->scanned = x->scanned;
     p->lines = x->lines;
     memcpy(p->bytes, x->in, x->in_len);
-    http1_destroy(c);
+    http1_server_destroy_stream(c);
     c->partial = p;
 }
 
 /* A stream with an input that begins with BYTES. */
-static struct http1_stream *create_with(struct http_conn *c, struct slice bytes)
+static struct http1_server_stream *create_with(struct http_conn *c, struct slice bytes)
 {
-    struct http1_stream *x = http1_create(c);
+    struct http1_server_stream *x = http1_server_create_stream(c);
 
     while (x->in_room < bytes.len)
         grow_input(x);
@@ -419,8 +420,8 @@ static struct http1_stream *create_with(struct http_conn *c, struct slice bytes)
 
 static noinline_ void restore_partial(struct http_conn *c)
 {
-    struct http1_partial *p = c->partial;
-    struct http1_stream *x = create_with(c, (struct slice){p->bytes, p->len});
+    struct http1_server_partial *p = c->partial;
+    struct http1_server_stream *x = create_with(c, (struct slice){p->bytes, p->len});
 
     x->scanned = p->scanned;
     x->lines = p->lines;
@@ -431,15 +432,15 @@ static noinline_ void restore_partial(struct http_conn *c)
 /* Where the next bytes go. */
 static struct iovec room_of(struct http_conn *c)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     size_t max = READ_ROOM_BYTES;
 
-    if (x->state == HTTP1_HEAD || x->in_place) {
+    if (x->state == HTTP1_SERVER_HEAD || x->in_place) {
         if (x->in_len == x->in_room)
             grow_input(x);
         return (struct iovec){x->in + x->in_len, x->in_room - x->in_len};
     }
-    if (x->state == HTTP1_CHUNKED)
+    if (x->state == HTTP1_SERVER_CHUNKED)
         return (struct iovec){http_server_read_room(c->server), CHUNKED_READ_MAX};
     max = x->left < max ? (size_t)x->left : max;
     size_t room = body_sink_room(&x->body);
@@ -449,19 +450,19 @@ static struct iovec room_of(struct http_conn *c)
 }
 
 /* N bytes were received at the place given by room_of. Returns true if more is to be read. */
-static bool http1_take(struct http_conn *c, char *p, size_t n)
+static bool http1_server_take(struct http_conn *c, char *p, size_t n)
 {
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     enum request_fault f = FAULT_NONE;
 
     c->received_bytes += n;
-    if (x->state == HTTP1_HEAD) {
+    if (x->state == HTTP1_SERVER_HEAD) {
         if (x->in_len == 0)
             http_conn_enter(c, PHASE_HEAD);
         x->in_len += n;
-        return http1_take_head(c);
+        return http1_server_take_head(c);
     }
-    if (x->state == HTTP1_CHUNKED)
+    if (x->state == HTTP1_SERVER_CHUNKED)
         return take_chunks(c, p, n);
     if (x->in_place) {
         x->in_len += n;
@@ -486,7 +487,7 @@ static void read_request(struct http_conn *c)
     if (c->partial != NULL)
         restore_partial(c);
     else if (c->http1 == NULL)
-        (void)http1_create(c);
+        (void)http1_server_create_stream(c);
     for (int i = 0; i < READS_PER_EVENT; ++i) {
         struct iovec room = room_of(c);
         ssize_t n = transport_recv(&c->transport, room.iov_base, room.iov_len);
@@ -500,24 +501,24 @@ static void read_request(struct http_conn *c)
             http_conn_close(c);
             return;
         }
-        if (!http1_take(c, room.iov_base, (size_t)n))
+        if (!http1_server_take(c, room.iov_base, (size_t)n))
             return;
         if ((size_t)n < room.iov_len && !transport_read_ahead(&c->transport))
             break;
     }
     http_conn_read_ahead_later(c);
-    struct http1_stream *x = c->http1;
-    if (x->state != HTTP1_HEAD)
+    struct http1_server_stream *x = c->http1;
+    if (x->state != HTTP1_SERVER_HEAD)
         return;
     if (x->in_len == 0)
-        http1_destroy(c);
+        http1_server_destroy_stream(c);
     else if (x->in_room == LOOP_BLOCK_BYTES)
         store_partial(c);
 }
 
-void http1_readable(struct http_conn *c)
+void http1_server_readable(struct http_conn *c)
 {
-    if (c->http1 == NULL || c->http1->state != HTTP1_BUSY) {
+    if (c->http1 == NULL || c->http1->state != HTTP1_SERVER_BUSY) {
         read_request(c);
         return;
     }
@@ -539,10 +540,10 @@ void http1_readable(struct http_conn *c)
 
 /* ---- the next request ---- */
 
-void http1_finish(struct http_conn *c)
+void http1_server_finish(struct http_conn *c)
 {
     const struct http_server *s = c->server;
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     /* The bytes that were read after the present request. */
     struct slice rest = {x->in + x->in_used, x->in_len - x->in_used};
     struct text next = {0};
@@ -553,7 +554,7 @@ void http1_finish(struct http_conn *c)
         /* The kernel resets a connection that is closed with unread bytes. */
         bool more = rest.len != 0 || x->declined || transport_has_input(&c->transport);
 
-        http1_destroy(c);
+        http1_server_destroy_stream(c);
         if (more)
             http_conn_linger(c, &next);
         else
@@ -561,12 +562,12 @@ void http1_finish(struct http_conn *c)
         return;
     }
     text_add(&next, rest);
-    http1_destroy(c);
+    http1_server_destroy_stream(c);
     x = next.len != 0 ? create_with(c, text_slice(&next)) : NULL;
     text_fini(&next);
     http_conn_enter(c, x != NULL ? PHASE_HEAD : PHASE_IDLE);
     transport_read_level(&c->transport, WATCH_BYTES);
-    if (x != NULL && !http1_take_head(c))
+    if (x != NULL && !http1_server_take_head(c))
         return;
     if (x == NULL && s->shuts_idle)
         http_conn_drain(c);
@@ -576,7 +577,7 @@ void http1_finish(struct http_conn *c)
 
 /* ---- time ---- */
 
-void http1_sweep(struct http_conn *c, uint64_t now_ms)
+void http1_server_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
 
@@ -584,14 +585,14 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
         http_server_count(&c->server->counts.header_timeouts);
         if (c->partial != NULL)
             restore_partial(c);
-        http1_reject(c, FAULT_HEAD_TIMEOUT);
+        http1_server_reject(c, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_BODY && http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
         http_server_count(&c->server->counts.body_timeouts);
-        http1_reject(c, FAULT_BODY_TIMEOUT);
+        http1_server_reject(c, FAULT_BODY_TIMEOUT);
     } else if (c->phase == PHASE_BODY &&
                pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate,
                              o->min_body_rate_grace_ms, now_ms)) {
-        http1_reject(c, FAULT_BODY_RATE);
+        http1_server_reject(c, FAULT_BODY_RATE);
     } else if (c->phase == PHASE_BUSY) {
         http_response_sweep(c, now_ms);
     } else if (c->phase == PHASE_IDLE &&

@@ -134,7 +134,7 @@ void http_conn_close(struct http_conn *c)
         http_server_count(&c->server->counts.tls_failed[c->tls_failure]);
     if (c->http2 != NULL)
         http2_fini(c);
-    http1_fini(c);
+    http1_server_fini(c);
     transport_close(&c->transport);
     list_remove(&c->node);
     list_push_back(&c->server->closed, &c->node);
@@ -363,7 +363,8 @@ static void continue_handshake(void *conn)
         tls_link_destroy(c->transport.tls);
         c->transport.tls = NULL;
         if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.responds_plain)
-            http1_put_response(c, 400, "this address speaks TLS: use https\n", false, &response);
+            http1_server_put_response(c, 400, "this address speaks TLS: use https\n", false,
+                                      &response);
         http_conn_linger(c, &response);
         return;
     }
@@ -489,7 +490,7 @@ static void on_conn_readable(void *context)
         continue_handshake(c);
         return;
     case CONN_HTTP1:
-        http1_readable(c);
+        http1_server_readable(c);
         return;
     case CONN_HTTP2:
         http2_readable(c);
@@ -534,7 +535,7 @@ void http_conn_sweep(struct http_conn *c)
         http_server_count(&c->server->counts.header_timeouts);
         http_conn_close(c);
     } else if (c->state == CONN_HTTP1) {
-        http1_sweep(c, now_ms);
+        http1_server_sweep(c, now_ms);
     } else if (c->state == CONN_HTTP2) {
         http2_sweep(c, now_ms);
     } else if (c->state == CONN_LINGER && now_ms >= c->linger->until_ms) {

@@ -7,23 +7,23 @@
  * HELD: the head is in the request and waits a moment; nothing has been sent, so it can still be
  * withdrawn, back to NEW. CLOSED: the protocol has the end, or the client has disconnected.
  *
- * The protocols: http1_send and http2_send get some of the body, and the head with the first. If
- * they cannot take all of it, the bytes stay until http_response_proceed; there is one send at a
- * time. After the last one comes http_response_finished, never inside the send. There is one
- * function that sends (pump), guarded by in_flight.
+ * The protocols: http1_server_send and http2_send get some of the body, and the head with the
+ * first. If they cannot take all of it, the bytes stay until http_response_proceed; there is one
+ * send at a time. After the last one comes http_response_finished, never inside the send. There is
+ * one function that sends (pump), guarded by in_flight.
  *
  * `over` is the only end: all is released, gone() has been called, and further calls of the user do
  * nothing. It comes from http_response_finished or http_response_lost, or when a tunnel starts.
  */
 #include "common/base/text.h"
 #include "common/http/http_server_internal.h"
-#include "common/upstream/http1_body.h"
+#include "common/upstream/body_piece.h"
 
 enum {
     RESPONSE_IOV_MAX = 64,
     /* Of one send, which has at least one whole body; a larger one would only delay drained(). */
     RESPONSE_SEND_MAX = 256 * 1024,
-    /* Vectors of http1_send's around those: interim head, head, chunk's head; its end. */
+    /* Vectors of http1_server_send's around those: interim head, head, chunk's head; its end. */
     IOV_BEFORE = 3,
     IOV_AFTER = 1,
 };
@@ -127,9 +127,9 @@ static void end_response(struct http_response *r, bool done)
         r->sent_bytes = http2_sent_bytes(r);
     timer_stop(&r->send_timer);
     list_remove(&r->held_node);
-    http1_bodies_release(&r->parts);
-    http1_bodies_release(&r->sending);
-    http1_drop_piece(r);
+    body_pieces_release(&r->parts);
+    body_pieces_release(&r->sending);
+    http1_server_drop_piece(r);
     r->queued_bytes = 0;
     list_remove(&r->node);
     --s->nrequests;
@@ -150,12 +150,12 @@ void http_response_lost(struct http_response *r)
 /* The data in transit has been sent. */
 static void release_sent(struct http_response *r)
 {
-    size_t bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
+    size_t bytes = r->joined_bytes + body_pieces_bytes(&r->sending);
 
     r->queued_bytes -= bytes;
     r->sent_bytes += bytes;
     r->joined_bytes = 0;
-    http1_bodies_release(&r->sending);
+    body_pieces_release(&r->sending);
     if (r->queued_bytes != 0)
         return;
     if (is_http2(r))
@@ -171,7 +171,7 @@ void http_response_finished(struct http_response *r)
     release_sent(r);
     end_response(r, true);
     if (!http2 && !http_conn_is_closed(c))
-        http1_finish(c);
+        http1_server_finish(c);
 }
 
 /* Starts one send. Returns whether another one can follow at once. May end R. */
@@ -186,7 +186,7 @@ static bool pump_once(struct http_response *r)
     ASSERT(!r->in_flight);
     list_remove(&r->held_node);
     while (list_linked(&r->parts) && bytes < RESPONSE_SEND_MAX) {
-        struct http1_body *b = list_first(&r->parts, struct http1_body, node);
+        struct body_piece *b = list_first(&r->parts, struct body_piece, node);
         if (n + b->nparts > RESPONSE_IOV_MAX)
             break;
         for (size_t i = 0; i < b->nparts; ++i)
@@ -202,7 +202,7 @@ static bool pump_once(struct http_response *r)
         if (is_http2(r))
             http2_cut(r);
         else
-            http1_cut(r);
+            http1_server_cut(r);
         return false;
     }
     bool more = list_linked(&r->parts);
@@ -211,7 +211,7 @@ static bool pump_once(struct http_response *r)
         return false;
     if (last)
         r->state = RESPONSE_CLOSED;
-    bool taken = is_http2(r) ? http2_send(r, iov, n, last) : http1_send(r, iov, n, last);
+    bool taken = is_http2(r) ? http2_send(r, iov, n, last) : http1_server_send(r, iov, n, last);
     r->head_sent = true;
     if (taken)
         release_sent(r);
@@ -341,7 +341,7 @@ bool http_response_withdraw(struct http_response *r)
     if (r->over || r->state != RESPONSE_HELD)
         return false;
     list_remove(&r->held_node);
-    http1_bodies_release(&r->parts);
+    body_pieces_release(&r->parts);
     r->queued_bytes = 0;
     r->left_bytes = UINT64_MAX;
     r->state = RESPONSE_NEW;
@@ -349,29 +349,29 @@ bool http_response_withdraw(struct http_response *r)
     req->res.reason = NULL;
     req->res.content_length = UINT64_MAX;
     req->res.fields.n = 0;
-    http1_drop_piece(r);
+    http1_server_drop_piece(r);
     return true;
 }
 
-void http_response_send(struct http_response *r, struct http1_body *body, bool final)
+void http_response_send(struct http_response *r, struct body_piece *body, bool final)
 {
     if (r->over) {
-        http1_body_release(body);
+        body_piece_release(body);
         return;
     }
     ASSERT(r->state == RESPONSE_OPEN || r->state == RESPONSE_HELD);
     ASSERT(!r->final_queued);
     ASSERT(!r->abort_queued);
     if (body != NULL && r->left_bytes != UINT64_MAX) {
-        http1_body_clip(body, r->left_bytes);
+        body_piece_clip(body, r->left_bytes);
         r->left_bytes -= body->bytes;
     }
     if (body == NULL || r->bodyless || body->bytes == 0) {
-        http1_body_release(body);
+        body_piece_release(body);
     } else {
         /* Data sent with the head is copied after it. */
         if (is_http2(r) || r->head_sent || r->in_flight)
-            body = http1_body_compact(body);
+            body = body_piece_compact(body);
         list_push_back(&r->parts, &body->node);
         r->queued_bytes += body->bytes;
     }
@@ -408,13 +408,13 @@ void http_response_cut(struct http_response *r)
     http_response_abort(r);
     if (r->over || r->state != RESPONSE_OPEN)
         return;
-    http1_bodies_release(&r->parts);
-    r->queued_bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
+    body_pieces_release(&r->parts);
+    r->queued_bytes = r->joined_bytes + body_pieces_bytes(&r->sending);
     r->state = RESPONSE_CLOSED;
     if (is_http2(r))
         http2_cut(r);
     else
-        http1_cut(r);
+        http1_server_cut(r);
 }
 
 void http_response_drop_body(struct http_response *r)
@@ -426,7 +426,7 @@ void http_response_drop_body(struct http_response *r)
     if (is_http2(r))
         http2_drop_body(r);
     else
-        http1_drop_body(r);
+        http1_server_drop_body(r);
 }
 
 void http_response_simple(struct http_response *r, int status, const char *content_type,
@@ -440,10 +440,10 @@ void http_response_simple(struct http_response *r, int status, const char *conte
     req->res.reason = http_status_reason(status);
     http_request_add_response(req, "Content-Type", slice_of(content_type));
     http_response_start(r, body.len);
-    http_response_send(r, http1_body_copy(body), true);
+    http_response_send(r, body_piece_copy(body), true);
 }
 
-void http_response_tunnel(struct http_response *r, const struct http1_upgraded *worker,
+void http_response_tunnel(struct http_response *r, const struct http1_client_upgraded *worker,
                           uint64_t idle_timeout_ms, const struct http_tunnel_end *end)
 {
     struct http_server *s = r->conn->server;
@@ -456,9 +456,9 @@ void http_response_tunnel(struct http_response *r, const struct http1_upgraded *
     ASSERT(!is_http2(r));
     r->req->res.status = 101;
     r->req->res.reason = http_status_reason(101);
-    struct http_tunnel_bytes early = http1_upgrade(r);
+    struct http_tunnel_bytes early = http1_server_upgrade(r);
     struct http_conn *c = r->conn;
     end_response(r, true);
-    http1_fini(c);
+    http1_server_fini(c);
     http_tunnel_start(s, c, &early, worker, idle_timeout_ms, end);
 }

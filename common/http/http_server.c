@@ -669,7 +669,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     list_init(&s->begun_responses);
     list_init(&s->held_responses);
     timer_init(&s->held_timer, on_held_timer);
-    list_init(&s->http1_spares);
+    list_init(&s->http1_server_spares);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
 }
@@ -702,7 +702,7 @@ void http_server_destroy(struct http_server *s)
     timer_stop(&s->sweep);
     list_remove(&s->end_of_drain.node);
     timer_stop(&s->held_timer);
-    http1_stop_server(s);
+    http1_server_stop(s);
     free(s->read_room);
     if (s->options.sinks.totals != NULL)
         body_shares_fini(&s->body_shares);

@@ -267,7 +267,7 @@ bool http_response_withdraw(struct http_response *r);
  * announced length are dropped; FINAL before that length aborts the response. All bytes of a
  * response without a body (HEAD, 204, 304) are dropped.
  */
-void http_response_send(struct http_response *r, struct http1_body *body, bool final);
+void http_response_send(struct http_response *r, struct body_piece *body, bool final);
 /*
  * Queue up to MAX received bytes of the body FROM the worker; those that the client's connection
  * accepts at once do not pass through this program's memory. Only for HTTP/1 without TLS, with a
@@ -297,7 +297,7 @@ struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
     void *context;
 };
-void http_response_tunnel(struct http_response *r, const struct http1_upgraded *worker,
+void http_response_tunnel(struct http_response *r, const struct http1_client_upgraded *worker,
                           uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
 
 #endif

@@ -5,8 +5,8 @@
  *     http_server.c   the server: options, listeners, which requests are served, held heads, sweep,
  *                     drain
  *     http_conn.c     connections and their phases, PROXY header, TLS
- *     http1_server.c  HTTP/1: requests                        http1_response.c  and responses
- *     http2_server.c  HTTP/2: the connection                  http2_stream.c    requests
+ *     http1_server.c  HTTP/1: requests                        http1_server_response.c  and
+ * responses http2_server.c  HTTP/2: the connection                  http2_stream.c    requests
  *     http2_output.c  and all that is sent
  *     http_request.c  a request, of either protocol
  *     http_response.c    a response, of either; slow clients     body_sink.c       request bodies
@@ -44,9 +44,10 @@ struct http_server {
     struct slab conn_slab;
     struct list begun_responses, held_responses; /* the first to be sent first */
     struct timer held_timer;
-    struct list http1_spares; /* http1_server.c: unused streams */
+    struct list http1_server_spares; /* http1_server.c: unused streams */
     size_t nspares;
-    struct message_field http1_fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
+    struct message_field
+        http1_server_fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
     size_t nconns, ntunnels;
     size_t nrequests; /* in progress */
     char *read_room;  /* READ_ROOM_BYTES for parts of bodies; http_server_read_room() */
@@ -54,7 +55,7 @@ struct http_server {
     struct body_shares body_shares; /* if there are totals */
     struct http2_scratch http2_scratch;
     struct addr shown[2]; /* returned by http_conn_peer and http_conn_local */
-    int pipe[2];          /* http1_response.c: empty between two calls; -1: not open yet */
+    int pipe[2];          /* http1_server_response.c: empty between two calls; -1: not open yet */
     char date[HTTP_DATE_BYTES + 1]; /* of DATE_S; http_server_date() */
     uint64_t date_s;
     struct timer sweep;
@@ -125,10 +126,11 @@ struct http_conn {
     struct transport transport;
     enum conn_state state;
     enum conn_phase phase;
-    struct http1_stream *http1;    /* the present request and its response; NULL: idle */
-    struct http1_partial *partial; /* instead of it, while a head is incomplete and no bytes come */
-    struct http2_server *http2;    /* CONN_HTTP2 only; else NULL */
-    struct list responses;         /* of requests in progress */
+    struct http1_server_stream *http1; /* the present request and its response; NULL: idle */
+    struct http1_server_partial
+        *partial;               /* instead of it, while a head is incomplete and no bytes come */
+    struct http2_server *http2; /* CONN_HTTP2 only; else NULL */
+    struct list responses;      /* of requests in progress */
     uint64_t requests;
     uint64_t received_bytes; /* after decryption */
     uint64_t phase_since_ms;
@@ -231,27 +233,27 @@ struct http_tunnel_bytes {
     struct text to_worker, to_client;
 };
 
-/* ---- HTTP/1: http1_server.c, http1_response.c ---- */
-void http1_stop_server(struct http_server *s);
+/* ---- HTTP/1: http1_server.c, http1_server_response.c ---- */
+void http1_server_stop(struct http_server *s);
 /* There are bytes to read, or the end. C may be closed then, as with all below. */
-void http1_readable(struct http_conn *c);
-void http1_sweep(struct http_conn *c, uint64_t now_ms);
+void http1_server_readable(struct http_conn *c);
+void http1_server_sweep(struct http_conn *c, uint64_t now_ms);
 /* Release the stream of C, which is being closed. */
-void http1_fini(struct http_conn *c);
+void http1_server_fini(struct http_conn *c);
 /* Returns the head of R's 101, and the bytes that were read after its request; the caller's. */
-struct http_tunnel_bytes http1_upgrade(struct http_response *r);
+struct http_tunnel_bytes http1_server_upgrade(struct http_response *r);
 /* As http2_send below. */
-bool http1_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
-void http1_cut(struct http_response *r) cold_;
+bool http1_server_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
+void http1_server_cut(struct http_response *r) cold_;
 /* Frees what the sink of R's request holds. */
-void http1_drop_body(struct http_response *r);
+void http1_server_drop_body(struct http_response *r);
 /* The response is complete, or cut: continue with the next request, or close. */
-void http1_finish(struct http_conn *c);
+void http1_server_finish(struct http_conn *c);
 /* A response of the server's own, as a whole; without content if the request IS_HEAD. */
-void http1_put_response(const struct http_conn *c, int status, const char *why, bool is_head,
-                        struct text *out);
+void http1_server_put_response(const struct http_conn *c, int status, const char *why, bool is_head,
+                               struct text *out);
 /* Frees the response's piece of memory, if it has one. */
-void http1_drop_piece(struct http_response *r);
+void http1_server_drop_piece(struct http_response *r);
 /* Sends the *N vectors at *IOV as far as T takes them, and sets both to what is left. False with
  * errno: it takes no more now (EAGAIN), or never will. */
 bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags);
@@ -273,7 +275,7 @@ void http2_fini(struct http_conn *c);
 bool http2_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
 /* The rest of the response will not come: reset the stream. http_response_lost() follows later. */
 void http2_cut(struct http_response *r);
-/* As http1_drop_body. */
+/* As http1_server_drop_body. */
 void http2_drop_body(struct http_response *r);
 /* Whether R waits for nothing but the client's windows. */
 bool http2_waits_for_window(const struct http_response *r);
@@ -281,7 +283,8 @@ bool http2_waits_for_window(const struct http_response *r);
 uint64_t http2_sent_bytes(const struct http_response *r);
 
 /* ---- http_response.c: called by the protocols ---- */
-/* Called when the data is sent for which http1_send or http2_send returned false. May end R. */
+/* Called when the data is sent for which http1_server_send or http2_send returned false. May end R.
+ */
 void http_response_proceed(struct http_response *r);
 /* All of R has been taken by the client's connection. R is over then. */
 void http_response_finished(struct http_response *r);
@@ -299,7 +302,7 @@ struct http_tunnel;
 /* WORKER and EARLY are taken over. C's transport is the tunnel's from now on, and C is closed at
  * its end. C NULL, or closed: the client has disconnected; EARLY may be NULL then. */
 void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
-                       const struct http1_upgraded *worker, uint64_t idle_timeout_ms,
+                       const struct http1_client_upgraded *worker, uint64_t idle_timeout_ms,
                        const struct http_tunnel_end *end);
 void http_tunnels_end(struct http_server *s);
 

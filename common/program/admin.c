@@ -266,7 +266,7 @@ static void send_state(struct event_reader *x, struct slice now)
     add_event(NULL, now, &whole);
     add_event("delta", text_slice(&changes), &delta);
     bool shorter = x->last.len != 0 && delta.len < whole.len;
-    struct http1_body *event = http1_body_copy(text_slice(shorter ? &delta : &whole));
+    struct body_piece *event = body_piece_copy(text_slice(shorter ? &delta : &whole));
     x->late = 0;
     text_clear(&x->last);
     text_add(&x->last, now);

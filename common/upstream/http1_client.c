@@ -19,7 +19,7 @@
  *
  * Bytes of large bodies may bypass this module: on_moving moves them from the worker's socket to
  * the client's. Other bytes are read to their final place: a body directly into the struct
- * http1_body that is passed on, and a head into memory that can become one, together with the bytes
+ * body_piece that is passed on, and a head into memory that can become one, together with the bytes
  * that followed it in the same read. Every read is bounded. Except under back-pressure a connection
  * is always watched for bytes: its reuse then costs no system call, and its end is detected at once
  * while it is idle.
@@ -27,7 +27,7 @@
 #include "common/upstream/http1_client.h"
 #include "common/base/text.h"
 #include "common/net/body_file.h"
-#include "common/upstream/http1_body.h"
+#include "common/upstream/body_piece.h"
 #include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
@@ -59,34 +59,34 @@ enum exchange_state {
 };
 
 /* Bytes read ahead of a head's end, in the memory of a body to be. */
-struct http1_input {
-    struct http1_body *body; /* NULL: there is none */
+struct http1_client_input {
+    struct body_piece *body; /* NULL: there is none */
     size_t room, len;
     size_t used;    /* of len: handed on or dropped */
     size_t scanned; /* of len: known not to hold the end of a head */
 };
 
-struct http1_output {
+struct http1_client_output {
     struct slice head, body; /* what is left to write */
     char *head_copy;         /* holds HEAD once a write was incomplete */
     bool failed;             /* the socket takes no more */
     bool reset; /* FAILED, and the reading side finds an end where the connection was reset */
 };
 
-struct http1_exchange {
+struct http1_client_exchange {
     enum exchange_state state;
     unsigned interim;          /* 1xx heads seen */
     enum response_fault fault; /* of a response that is rejected */
     bool paused, keep_alive, any_written, left_over;
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* maximum that the user accepts */
-    struct http1_times times;
+    struct http1_client_times times;
     struct body_framing framing;
-    struct http1_output out;
-    struct http1_request request; /* head and body are in OUT */
+    struct http1_client_output out;
+    struct http1_client_request request; /* head and body are in OUT */
 };
 
-struct http1_conn {
+struct http1_client_conn {
     struct pooled_conn pooled;
     struct loop *loop;
     struct transport transport; /* closed when taken */
@@ -97,8 +97,8 @@ struct http1_conn {
     /* loop_waits() when it became idle and watched: later waits report what arrives. */
     uint64_t quiet_since;
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
-    struct http1_input in;
-    struct http1_exchange x;
+    struct http1_client_input in;
+    struct http1_client_exchange x;
     struct deadline deadline;  /* of the exchange; stopped while the connection is idle */
     struct loop_deferred work; /* failure to report, or input to process */
     struct loop_deferred free_later;
@@ -111,7 +111,7 @@ struct http1_conn {
  * free again within the turn; larger inputs are allocated and freed.
  */
 
-_Static_assert(sizeof(struct http1_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
+_Static_assert(sizeof(struct body_piece) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
                "a block holds an input");
 
 static size_t at_least(size_t n, size_t min)
@@ -121,44 +121,44 @@ static size_t at_least(size_t n, size_t min)
 
 /* ---- ends ---- */
 
-static bool wholly_written(const struct http1_exchange *x)
+static bool wholly_written(const struct http1_client_exchange *x)
 {
     return x->times.written_us != 0;
 }
 
-static size_t unread_bytes(const struct http1_conn *c)
+static size_t unread_bytes(const struct http1_client_conn *c)
 {
     return c->in.len - c->in.used;
 }
 
-static void drop_input(struct http1_conn *c)
+static void drop_input(struct http1_client_conn *c)
 {
     if (c->in.body != NULL)
-        http1_body_release(c->in.body);
-    c->in = (struct http1_input){0};
+        body_piece_release(c->in.body);
+    c->in = (struct http1_client_input){0};
 }
 
-static void drop_output(struct http1_conn *c)
+static void drop_output(struct http1_client_conn *c)
 {
     free(c->x.out.head_copy);
-    c->x.out = (struct http1_output){0};
+    c->x.out = (struct http1_client_output){0};
 }
 
 /* Listens for bytes (again). */
-static void read_start(struct http1_conn *c)
+static void read_start(struct http1_client_conn *c)
 {
     transport_read(&c->transport, true);
     c->quiet_since = loop_waits(c->loop);
 }
 
-static void read_stop(struct http1_conn *c)
+static void read_stop(struct http1_client_conn *c)
 {
     if (transport_is_open(&c->transport))
         transport_read(&c->transport, false);
 }
 
 /* The exchange is over; facts about it stay until the next. */
-static void leave_exchange(struct http1_conn *c)
+static void leave_exchange(struct http1_client_conn *c)
 {
     c->x.state = EXCHANGE_NONE;
     c->x.paused = false;
@@ -169,9 +169,9 @@ static void leave_exchange(struct http1_conn *c)
     drop_output(c);
 }
 
-static cold_ void http1_client_fail(struct http1_conn *c, enum err e)
+static cold_ void http1_client_fail(struct http1_client_conn *c, enum err e)
 {
-    const struct http1_request r = c->x.request;
+    const struct http1_client_request r = c->x.request;
 
     leave_exchange(c);
     c->dead = true;
@@ -180,7 +180,7 @@ static cold_ void http1_client_fail(struct http1_conn *c, enum err e)
 }
 
 /* The last byte of the response is here. */
-static void http1_client_complete(struct http1_conn *c)
+static void http1_client_complete(struct http1_client_conn *c)
 {
     bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
 
@@ -194,25 +194,25 @@ static void http1_client_complete(struct http1_conn *c)
     leave_exchange(c);
 }
 
-static cold_ enum err error_of_end(const struct http1_conn *c, ssize_t n)
+static cold_ enum err error_of_end(const struct http1_client_conn *c, ssize_t n)
 {
     if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
-    if (c->x.out.failed && !http1_any_received(c))
+    if (c->x.out.failed && !http1_client_any_received(c))
         return ERR_WRITE_FAILED;
     return n == 0 && !c->x.out.reset ? ERR_PEER_CLOSED : ERR_PEER_RESET;
 }
 
 /* ---- time ---- */
 
-static bool waits_for_first(const struct http1_conn *c)
+static bool waits_for_first(const struct http1_client_conn *c)
 {
-    return wholly_written(&c->x) && !http1_any_received(c);
+    return wholly_written(&c->x) && !http1_client_any_received(c);
 }
 
-static void arm_timer(struct http1_conn *c)
+static void arm_timer(struct http1_client_conn *c)
 {
-    const struct http1_exchange *x = &c->x;
+    const struct http1_client_exchange *x = &c->x;
     uint64_t ms =
         waits_for_first(c) ? x->request.first_byte_timeout_ms : x->request.between_bytes_timeout_ms;
 
@@ -222,19 +222,19 @@ static void arm_timer(struct http1_conn *c)
         deadline_set(c->loop, &c->deadline, ms);
 }
 
-static bool in_exchange(const struct http1_conn *c)
+static bool in_exchange(const struct http1_client_conn *c)
 {
     return c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
 }
 
-static bool is_reading(const struct http1_conn *c)
+static bool is_reading(const struct http1_client_conn *c)
 {
     return in_exchange(c) && !c->x.paused;
 }
 
 static void on_http1_client_timer(struct timer *t)
 {
-    struct http1_conn *c = container_of(t, struct http1_conn, deadline.timer);
+    struct http1_client_conn *c = container_of(t, struct http1_client_conn, deadline.timer);
 
     if (!deadline_passed(c->loop, &c->deadline))
         return;
@@ -245,7 +245,7 @@ static void on_http1_client_timer(struct timer *t)
 /* ---- writing ---- */
 
 /* HEAD, then what is left of the body, LEFT bytes, from its file. */
-static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
+static noinline_ ssize_t send_file(struct http1_client_conn *c, struct slice head, size_t left)
 {
     struct iovec iov = {writable_bytes(head.p), head.len};
     ssize_t sent = 0;
@@ -265,7 +265,7 @@ static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size
  * has sent will be read. sendfile(2) may have lost an earlier error. The end of TLS is
  * close_notify.
  */
-static cold_ void note_write_failure(struct http1_conn *c)
+static cold_ void note_write_failure(struct http1_client_conn *c)
 {
     c->x.out.failed = true;
     c->x.out.reset = c->transport.tls == NULL && (errno != EPIPE || c->x.request.body_file != NULL);
@@ -273,9 +273,9 @@ static cold_ void note_write_failure(struct http1_conn *c)
 
 static void on_writable(void *context);
 
-static void write_more(struct http1_conn *c)
+static void write_more(struct http1_client_conn *c)
 {
-    struct http1_output *out = &c->x.out;
+    struct http1_client_output *out = &c->x.out;
     struct iovec iov[2] = {
         {writable_bytes(out->head.p), out->head.len},
         {writable_bytes(out->body.p), out->body.len},
@@ -305,16 +305,16 @@ static void write_more(struct http1_conn *c)
 
 static void on_writable(void *context)
 {
-    struct http1_conn *c = context;
+    struct http1_client_conn *c = context;
 
     if (in_exchange(c) && !c->x.out.failed && !wholly_written(&c->x))
         write_more(c);
 }
 
-void http1_request(struct http1_conn *c, const struct http1_request *r)
+void http1_client_request(struct http1_client_conn *c, const struct http1_client_request *r)
 {
-    struct http1_exchange *x = &c->x;
-    struct http1_output *out = &x->out;
+    struct http1_client_exchange *x = &c->x;
+    struct http1_client_output *out = &x->out;
 
     ASSERT(x->state == EXCHANGE_NONE);
     ASSERT(c->transport.watch != NULL);
@@ -325,8 +325,8 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
      * is set with the head. */
     x->state = EXCHANGE_HEAD;
     x->request = *r;
-    *out = (struct http1_output){.head = r->head, .body = r->body};
-    x->times = (struct http1_times){0};
+    *out = (struct http1_client_output){.head = r->head, .body = r->body};
+    x->times = (struct http1_client_times){0};
     x->read_bytes = BODY_READ_FIRST;
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
@@ -350,45 +350,46 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
 /* ---- reading: bodies ---- */
 
 /* Hand B on, with all body bytes of BYTES, which lie in B's memory. */
-static void http1_client_pass_on(struct http1_conn *c, struct http1_body *b, struct slice bytes)
+static void http1_client_pass_on(struct http1_client_conn *c, struct body_piece *b,
+                                 struct slice bytes)
 {
-    const struct http1_request r = c->x.request;
-    enum err e = http1_body_take(b, &c->x.framing, &bytes);
+    const struct http1_client_request r = c->x.request;
+    enum err e = body_piece_take(b, &c->x.framing, &bytes);
 
     if (e == ERR_OK && b->bytes != 0) {
         r.events->on_body(r.context, b, false);
     } else if (e == ERR_OK) {
-        http1_body_release(b);
+        body_piece_release(b);
     } else if (e == ERR_NOT_FOUND) {
         if (bytes.len != 0)
             c->x.keep_alive = false;
         http1_client_complete(c);
         r.events->on_body(r.context, b, true);
     } else {
-        http1_body_release(b);
+        body_piece_release(b);
         c->x.fault = http1_chunked_fault(&c->x.framing.chunked);
         http1_client_fail(c, ERR_BAD_RESPONSE);
     }
 }
 
 /* Bytes that were read after the head. They are in the memory of a body, which leaves the input. */
-static void pass_on_input(struct http1_conn *c)
+static void pass_on_input(struct http1_client_conn *c)
 {
-    struct http1_body *b = c->in.body;
+    struct body_piece *b = c->in.body;
     struct slice rest = {b->memory + c->in.used, unread_bytes(c)};
 
     if (rest.len == 0) {
         drop_input(c);
         return;
     }
-    c->in = (struct http1_input){0};
+    c->in = (struct http1_client_input){0};
     http1_client_pass_on(c, b, rest);
 }
 
 /* EOF, or an error of the socket. */
-static void on_body_end(struct http1_conn *c, ssize_t n)
+static void on_body_end(struct http1_client_conn *c, ssize_t n)
 {
-    const struct http1_request r = c->x.request;
+    const struct http1_client_request r = c->x.request;
 
     if (n != 0 || c->x.out.reset || c->x.framing.kind != HTTP1_BODY_CLOSE) {
         http1_client_fail(c, error_of_end(c, n));
@@ -396,24 +397,24 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
     }
     http1_client_complete(c);
     read_stop(c);
-    r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
+    r.events->on_body(r.context, body_piece_copy(SLICE_NULL), true);
 }
 
 /* One read. Whether there may be more at once. */
-static bool read_body_once(struct http1_conn *c)
+static bool read_body_once(struct http1_client_conn *c)
 {
-    struct http1_exchange *x = &c->x;
+    struct http1_client_exchange *x = &c->x;
     size_t most = at_least(x->room_bytes, BODY_READ_MIN);
     size_t room = x->read_bytes < most ? x->read_bytes : most;
 
     if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < room)
         room = (size_t)x->framing.left;
-    struct http1_body *b = http1_body_create(room);
+    struct body_piece *b = body_piece_create(room);
     ssize_t n = transport_recv(&c->transport, b->memory, room);
 
     if (n <= 0) {
         bool nothing_yet = n == -1 && (errno == EAGAIN || errno == EINTR);
-        http1_body_release(b);
+        body_piece_release(b);
         if (!nothing_yet)
             on_body_end(c, n);
         return false;
@@ -425,7 +426,7 @@ static bool read_body_once(struct http1_conn *c)
         x->read_bytes /= 2;
     if (got <= room / 2) {
         /* Data that waits for a slow client must not take many times its size in memory. */
-        b = http1_body_resize(b, got);
+        b = body_piece_resize(b, got);
     }
     arm_timer(c);
     http1_client_pass_on(c, b, (struct slice){b->memory, got});
@@ -433,15 +434,15 @@ static bool read_body_once(struct http1_conn *c)
 }
 
 /* Whether bodies may be passed on by on_moving, without being read here. */
-static bool moves_bodies(const struct http1_conn *c)
+static bool moves_bodies(const struct http1_client_conn *c)
 {
     return c->x.request.moves && c->transport.tls == NULL;
 }
 
 /* As read_body_once. */
-static bool move_body_once(struct http1_conn *c)
+static bool move_body_once(struct http1_client_conn *c)
 {
-    const struct http1_request r = c->x.request;
+    const struct http1_client_request r = c->x.request;
     size_t room = at_least(c->x.room_bytes, BODY_READ_MIN);
     size_t max = c->x.framing.left < room ? (size_t)c->x.framing.left : room;
     ssize_t n = r.events->on_moving(r.context, &c->transport, max);
@@ -456,15 +457,15 @@ static bool move_body_once(struct http1_conn *c)
     arm_timer(c);
     c->x.framing.left -= (size_t)n;
     if (c->x.framing.left == 0) {
-        http1_resume(c); /* an idle connection is listened to */
+        http1_client_resume(c); /* an idle connection is listened to */
         http1_client_complete(c);
-        r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
+        r.events->on_body(r.context, body_piece_copy(SLICE_NULL), true);
         return false;
     }
     return (size_t)n == max;
 }
 
-static void read_body(struct http1_conn *c)
+static void read_body(struct http1_client_conn *c)
 {
     const struct body_framing *f = &c->x.framing;
     uint64_t serial = c->serial;
@@ -486,13 +487,13 @@ static void read_body(struct http1_conn *c)
 /* ---- reading: heads ---- */
 
 /* An interim head. Returns whether to continue with the next. */
-static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
+static cold_ bool on_interim_head(struct http1_client_conn *c, const struct http1_head *head)
 {
-    const struct http1_request r = c->x.request;
+    const struct http1_client_request r = c->x.request;
     bool upgrade = head->status == 101;
     bool asked = r.upgrade.len != 0 && wholly_written(&c->x);
     bool allowed = upgrade ? asked && http1_head_switches_to(head, r.upgrade)
-                           : ++c->x.interim <= HTTP1_INTERIM_MAX;
+                           : ++c->x.interim <= HTTP1_CLIENT_INTERIM_MAX;
 
     if (!allowed) {
         c->x.fault = upgrade ? RESPONSE_FAULT_UPGRADE : RESPONSE_FAULT_INTERIM;
@@ -510,21 +511,21 @@ static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head 
 }
 
 /* The head's strings lie in c->in, which a callback may drop: it is put aside meanwhile. */
-static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head *head)
+static noinline_ void on_last_head(struct http1_client_conn *c, const struct http1_head *head)
 {
-    const struct http1_request r = c->x.request;
-    struct http1_body *b = c->in.body;
+    const struct http1_client_request r = c->x.request;
+    struct body_piece *b = c->in.body;
 
     http1_client_complete(c);
-    c->in = (struct http1_input){0};
+    c->in = (struct http1_client_input){0};
     r.events->on_head(r.context, head, true);
-    http1_body_release(b);
+    body_piece_release(b);
 }
 
-static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
+static void on_head_with_body(struct http1_client_conn *c, const struct http1_head *head)
 {
-    struct http1_exchange *x = &c->x;
-    struct http1_input in = c->in;
+    struct http1_client_exchange *x = &c->x;
+    struct http1_client_input in = c->in;
     uint64_t serial = c->serial;
 
     x->framing = (struct body_framing){.kind = head->framing, .left = head->content_length};
@@ -535,10 +536,10 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     if (large)
         x->read_bytes = BODY_READ_MAX;
     x->state = EXCHANGE_BODY;
-    c->in = (struct http1_input){0};
+    c->in = (struct http1_client_input){0};
     x->request.events->on_head(x->request.context, head, false);
     if (c->serial != serial) {
-        http1_body_release(in.body);
+        body_piece_release(in.body);
         return;
     }
     c->in = in;
@@ -546,9 +547,9 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
         pass_on_input(c);
 }
 
-static void take_heads(struct http1_conn *c)
+static void take_heads(struct http1_client_conn *c)
 {
-    struct http1_input *in = &c->in;
+    struct http1_client_input *in = &c->in;
     struct http1_head head;
 
     ASSERT(in->body != NULL);
@@ -581,9 +582,9 @@ static void take_heads(struct http1_conn *c)
         on_head_with_body(c, &head);
 }
 
-static void read_head(struct http1_conn *c)
+static void read_head(struct http1_client_conn *c)
 {
-    struct http1_input *in = &c->in;
+    struct http1_client_input *in = &c->in;
     /* Whether to read little after the head, because the body is probably to be moved. */
     bool small = in->len == 0 && c->large_before && moves_bodies(c);
     size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
@@ -593,7 +594,7 @@ static void read_head(struct http1_conn *c)
         in->room = first < most ? first : most;
         bool block = in->room == INPUT_BYTES;
         in->body = block ? loop_alloc_block(c->loop) : xmalloc(sizeof(*in->body) + in->room);
-        http1_body_init(in->body, block ? c->loop : NULL);
+        body_piece_init(in->body, block ? c->loop : NULL);
     } else if (in->len == in->room && in->used != 0) { /* removes interim heads */
         memmove(in->body->memory, in->body->memory + in->used, in->len - in->used);
         in->len -= in->used;
@@ -601,7 +602,7 @@ static void read_head(struct http1_conn *c)
         in->used = 0;
     } else if (in->len == in->room) {
         in->room *= 2;
-        in->body = http1_body_resize(in->body, in->room);
+        in->body = body_piece_resize(in->body, in->room);
     }
     size_t room = small ? HEAD_READ_SMALL : in->room - in->len;
     uint64_t serial = c->serial;
@@ -612,7 +613,7 @@ static void read_head(struct http1_conn *c)
             http1_client_fail(c, error_of_end(c, n));
         return;
     }
-    if (!http1_any_received(c))
+    if (!http1_client_any_received(c))
         c->x.times.first_byte_us = loop_now_us(c->loop);
     in->len += (size_t)n;
     take_heads(c);
@@ -624,13 +625,13 @@ static void read_head(struct http1_conn *c)
 }
 
 /* Data that TLS has read ahead is not reported by a poll. */
-static void read_ahead_later(struct http1_conn *c)
+static void read_ahead_later(struct http1_client_conn *c)
 {
     if (is_reading(c) && transport_read_ahead(&c->transport))
         loop_defer_once(c->loop, &c->work);
 }
 
-static void read_response(struct http1_conn *c)
+static void read_response(struct http1_client_conn *c)
 {
     if (c->x.state == EXCHANGE_HEAD) {
         read_head(c);
@@ -643,7 +644,7 @@ static void read_response(struct http1_conn *c)
 
 static void run_work(struct loop_deferred *d)
 {
-    struct http1_conn *c = container_of(d, struct http1_conn, work);
+    struct http1_client_conn *c = container_of(d, struct http1_client_conn, work);
 
     if (c->dead)
         http1_client_fail(c, ERR_PEER_CLOSED);
@@ -653,7 +654,7 @@ static void run_work(struct loop_deferred *d)
 
 static void on_http1_client_readable(void *context)
 {
-    struct http1_conn *c = context;
+    struct http1_client_conn *c = context;
 
     if (c->x.state != EXCHANGE_NONE) {
         read_response(c);
@@ -667,17 +668,17 @@ static void on_http1_client_readable(void *context)
     if (conn_in_use(&c->pooled))
         return;
     conn_withdraw(&c->pooled);
-    http1_close(c);
+    http1_client_close(c);
 }
 
 /* ---- what the user may do meanwhile ---- */
 
-void http1_room(struct http1_conn *c, size_t bytes)
+void http1_client_room(struct http1_client_conn *c, size_t bytes)
 {
     c->x.room_bytes = bytes;
 }
 
-void http1_pause(struct http1_conn *c)
+void http1_client_pause(struct http1_client_conn *c)
 {
     if (!is_reading(c))
         return;
@@ -687,7 +688,7 @@ void http1_pause(struct http1_conn *c)
     read_stop(c);
 }
 
-void http1_resume(struct http1_conn *c)
+void http1_client_resume(struct http1_client_conn *c)
 {
     if (!c->x.paused)
         return;
@@ -700,7 +701,7 @@ void http1_resume(struct http1_conn *c)
         read_ahead_later(c);
 }
 
-void http1_cancel(struct http1_conn *c)
+void http1_client_cancel(struct http1_client_conn *c)
 {
     if (c->x.state == EXCHANGE_NONE)
         return;
@@ -714,16 +715,16 @@ void http1_cancel(struct http1_conn *c)
 
 static void run_free(struct loop_deferred *d)
 {
-    struct http1_conn *c = container_of(d, struct http1_conn, free_later);
+    struct http1_client_conn *c = container_of(d, struct http1_client_conn, free_later);
 
     drop_input(c);
     drop_output(c);
     free(c);
 }
 
-struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
+struct http1_client_conn *http1_client_conn_create(struct loop *l, struct transport *t)
 {
-    struct http1_conn *c = xcalloc(1, sizeof(*c));
+    struct http1_client_conn *c = xcalloc(1, sizeof(*c));
 
     list_init(&c->pooled.stack_node);
     c->loop = l;
@@ -737,7 +738,7 @@ struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
     return c;
 }
 
-void http1_close(struct http1_conn *c)
+void http1_client_close(struct http1_client_conn *c)
 {
     c->dead = true;
     c->x.state = EXCHANGE_NONE;
@@ -749,69 +750,69 @@ void http1_close(struct http1_conn *c)
     loop_defer(c->loop, &c->free_later);
 }
 
-struct pooled_conn *http1_pooled(struct http1_conn *c)
+struct pooled_conn *http1_client_pooled(struct http1_client_conn *c)
 {
     return &c->pooled;
 }
 
-struct http1_conn *http1_of_pooled(struct pooled_conn *p)
+struct http1_client_conn *http1_client_of_pooled(struct pooled_conn *p)
 {
-    return container_of(p, struct http1_conn, pooled);
+    return container_of(p, struct http1_client_conn, pooled);
 }
 
-bool http1_is_tls(const struct http1_conn *c, bool *resumed)
+bool http1_client_is_tls(const struct http1_client_conn *c, bool *resumed)
 {
     *resumed = c->transport.tls != NULL && tls_link_resumed(c->transport.tls);
     return c->transport.tls != NULL;
 }
 
-bool http1_reusable(const struct http1_conn *c)
+bool http1_client_reusable(const struct http1_client_conn *c)
 {
     return !c->dead && c->x.state == EXCHANGE_NONE;
 }
 
-bool http1_any_written(const struct http1_conn *c)
+bool http1_client_any_written(const struct http1_client_conn *c)
 {
     return c->x.any_written;
 }
 
-bool http1_any_received(const struct http1_conn *c)
+bool http1_client_any_received(const struct http1_client_conn *c)
 {
     return c->x.times.first_byte_us != 0;
 }
 
-bool http1_left_over(const struct http1_conn *c)
+bool http1_client_left_over(const struct http1_client_conn *c)
 {
     return c->x.left_over;
 }
 
-const char *http1_failure_text(const struct http1_conn *c, enum err e)
+const char *http1_client_failure_text(const struct http1_client_conn *c, enum err e)
 {
     enum response_fault f = c != NULL ? c->x.fault : RESPONSE_FAULT_NONE;
 
     return f != RESPONSE_FAULT_NONE ? response_fault_text(f) : err_text(e);
 }
 
-const char *http1_timeout_setting(const struct http1_conn *c)
+const char *http1_client_timeout_setting(const struct http1_client_conn *c)
 {
     return waits_for_first(c) ? "first_byte_timeout" : "between_bytes_timeout";
 }
 
-struct http1_times http1_times(const struct http1_conn *c)
+struct http1_client_times http1_client_times(const struct http1_client_conn *c)
 {
     return c->x.times;
 }
 
-struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
+struct http1_client_upgraded http1_client_take_upgraded(struct http1_client_conn **cp)
 {
-    struct http1_conn *c = *cp;
-    struct http1_upgraded u = {.transport = c->transport};
+    struct http1_client_conn *c = *cp;
+    struct http1_client_upgraded u = {.transport = c->transport};
 
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
     c->transport = TRANSPORT_CLOSED;
     text_add(&u.early, (struct slice){c->in.body->memory + c->in.used, unread_bytes(c)});
-    http1_close(c);
+    http1_client_close(c);
     return u;
 }
 
@@ -819,7 +820,7 @@ struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
 
 static bool conn_alive(struct pooled_conn *p, bool sure)
 {
-    struct http1_conn *c = http1_of_pooled(p);
+    struct http1_client_conn *c = http1_client_of_pooled(p);
 
     if (c->dead)
         return false;
@@ -836,12 +837,12 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
 
 static void close_pooled(struct pooled_conn *p)
 {
-    http1_close(http1_of_pooled(p));
+    http1_client_close(http1_client_of_pooled(p));
 }
 
 static bool detach_conn(struct pooled_conn *p)
 {
-    struct http1_conn *c = http1_of_pooled(p);
+    struct http1_client_conn *c = http1_client_of_pooled(p);
 
     /* TLS stays where it is: its sessions are its loop's. */
     if (c->dead || c->transport.tls != NULL || watch_writes(c->transport.watch))
@@ -853,7 +854,7 @@ static bool detach_conn(struct pooled_conn *p)
 
 static bool attach_conn(struct pooled_conn *p, struct loop *l)
 {
-    struct http1_conn *c = http1_of_pooled(p);
+    struct http1_client_conn *c = http1_client_of_pooled(p);
 
     c->loop = l;
     transport_attach(&c->transport, l, on_http1_client_readable, c);
@@ -861,7 +862,7 @@ static bool attach_conn(struct pooled_conn *p, struct loop *l)
     return true;
 }
 
-const struct conn_pool_ops http1_conn_pool_ops = {
+const struct conn_pool_ops http1_client_pool_ops = {
     .alive = conn_alive,
     .close = close_pooled,
     .detach = detach_conn,

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One HTTP/1.1 request over one connection to a worker.
- * A struct http1_conn belongs to one loop, embeds a struct pooled_conn, and belongs to the user
- * that has checked it out (or to the connection pool while idle). At most one request at a time.
- * Callbacks are never called from inside http1_request, http1_resume or http1_cancel, nor after
- * http1_cancel or the last callback (on_head FINAL, on_body LAST, on_error, on_upgrade). A
- * connection is always being read, also when idle, except under back-pressure, so that a close is
- * detected immediately.
+ * A struct http1_client_conn belongs to one loop, embeds a struct pooled_conn, and belongs to the
+ * user that has checked it out (or to the connection pool while idle). At most one request at a
+ * time. Callbacks are never called from inside http1_client_request, http1_client_resume or
+ * http1_client_cancel, nor after http1_client_cancel or the last callback (on_head FINAL, on_body
+ * LAST, on_error, on_upgrade). A connection is always being read, also when idle, except under
+ * back-pressure, so that a close is detected immediately.
  */
 #ifndef RLB_UPSTREAM_HTTP1_CLIENT_H
 #define RLB_UPSTREAM_HTTP1_CLIENT_H
 
 #include "common/net/addr.h"
 #include "common/net/transport.h"
+#include "common/upstream/body_piece.h"
 #include "common/upstream/conn_pool.h"
-#include "common/upstream/http1_body.h"
 
 struct body_file;
-struct http1_conn;
+struct http1_client_conn;
 
 enum {
-    HTTP1_INTERIM_MAX = 100, /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
+    HTTP1_CLIENT_INTERIM_MAX = 100, /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
 };
 
 /* ---- connections ---- */
-struct http1_connect; /* an attempt in progress */
+struct http1_client_connect; /* an attempt in progress */
 /*
  * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL
  * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_TLS_FAILED (why
@@ -32,24 +32,24 @@ struct http1_connect; /* an attempt in progress */
  *   peer  TLS, to it, of which the attempt takes a reference; the handshake is part of the attempt
  *         and its time. NULL: plain
  */
-struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *a, struct tls_peer *peer,
-                                        uint64_t timeout_ms,
-                                        void (*cb)(void *context, struct http1_conn *c, enum err e),
-                                        void *context);
-void http1_connect_cancel(struct http1_connect *attempt);
+struct http1_client_connect *http1_client_connect_tls(
+    struct loop *l, const struct addr *a, struct tls_peer *peer, uint64_t timeout_ms,
+    void (*cb)(void *context, struct http1_client_conn *c, enum err e), void *context);
+void http1_client_connect_cancel(struct http1_client_connect *attempt);
 /* A connection over T, which it takes over. */
-struct http1_conn *http1_conn_create(struct loop *l, struct transport *t) returns_nonnull_;
+struct http1_client_conn *http1_client_conn_create(struct loop *l,
+                                                   struct transport *t) returns_nonnull_;
 /* Whether C uses TLS; *RESUMED: and has resumed an earlier session. */
-bool http1_is_tls(const struct http1_conn *c, bool *resumed);
+bool http1_client_is_tls(const struct http1_client_conn *c, bool *resumed);
 /* Close and free (memory goes at end of turn). Not while in the pool: conn_withdraw first. */
-void http1_close(struct http1_conn *c);
-struct pooled_conn *http1_pooled(struct http1_conn *c);
-struct http1_conn *http1_of_pooled(struct pooled_conn *p);
+void http1_client_close(struct http1_client_conn *c);
+struct pooled_conn *http1_client_pooled(struct http1_client_conn *c);
+struct http1_client_conn *http1_client_of_pooled(struct pooled_conn *p);
 /* For conn_pool_create. A connection that dies while idle leaves the pool by itself. */
-extern const struct conn_pool_ops http1_conn_pool_ops;
+extern const struct conn_pool_ops http1_client_pool_ops;
 
 /* ---- one request ---- */
-struct http1_events {
+struct http1_client_events {
     /*
      * The final response head (1xx heads except 101 are consumed). Strings are valid only during
      * the call. FINAL: the response has no body, and the exchange is over.
@@ -59,7 +59,7 @@ struct http1_events {
      * Body bytes, with chunked coding removed; ownership of BODY passes to the receiver. LAST: the
      * body is complete; BODY is then empty if the end came without bytes, but never NULL.
      */
-    void (*on_body)(void *context, struct http1_body *body, bool last);
+    void (*on_body)(void *context, struct body_piece *body, bool last);
     /*
      * For requests with MOVES. Takes up to MAX bytes of a body of announced length from FROM, the
      * worker's socket, as a non-blocking recv(2) does, and passes them on without bringing them
@@ -69,18 +69,18 @@ struct http1_events {
      */
     ssize_t (*on_moving)(void *context, struct transport *from, size_t max);
     /*
-     * The exchange has failed (http1_any_received and http1_any_written report its progress). The
-     * connection is not reusable.
-     * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
-     * ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log).
+     * The exchange has failed (http1_client_any_received and http1_client_any_written report its
+     * progress). The connection is not reusable. ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED,
+     * ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log).
      */
     void (*on_error)(void *context, enum err e);
-    /* 101: the connection is now a tunnel, to be had by http1_take_upgraded. HEAD as for on_head.
+    /* 101: the connection is now a tunnel, to be had by http1_client_take_upgraded. HEAD as for
+     * on_head.
      */
     void (*on_upgrade)(void *context, const struct http1_head *head);
 };
 
-struct http1_request {
+struct http1_client_request {
     struct slice head; /* whole request head with its blank line, and what of the body is to go with
                           it; copied or written at once */
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
@@ -93,41 +93,41 @@ struct http1_request {
         first_byte_timeout_ms; /* from the request written to the first response byte; 0 = none */
     uint64_t
         between_bytes_timeout_ms; /* within a response, and within writing the request; 0 = none */
-    const struct http1_events *events;
+    const struct http1_client_events *events;
     void *context;
 };
-void http1_request(struct http1_conn *c, const struct http1_request *r);
+void http1_client_request(struct http1_client_conn *c, const struct http1_client_request *r);
 /* Sets the number of response bytes that a read should not exceed by much, until the next call; at
  * least 4 KiB of a body, and 16 KiB together with its head. Initially unlimited. */
-void http1_room(struct http1_conn *c, size_t bytes);
+void http1_client_room(struct http1_client_conn *c, size_t bytes);
 /* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs
  * rest. */
-void http1_pause(struct http1_conn *c);
-void http1_resume(struct http1_conn *c);
+void http1_client_pause(struct http1_client_conn *c);
+void http1_client_resume(struct http1_client_conn *c);
 /* Give the exchange up. The connection can only be closed then. */
-void http1_cancel(struct http1_conn *c) cold_;
+void http1_client_cancel(struct http1_client_conn *c) cold_;
 /* After the last byte: whether the connection may serve another request. */
-bool http1_reusable(const struct http1_conn *c);
+bool http1_client_reusable(const struct http1_client_conn *c);
 /* Facts for retry rules, valid until the next request. */
-bool http1_any_written(const struct http1_conn *c);
-bool http1_any_received(const struct http1_conn *c);
+bool http1_client_any_written(const struct http1_client_conn *c);
+bool http1_client_any_received(const struct http1_client_conn *c);
 /* ERR_BAD_RESPONSE: what was received does not begin as a response does. On a reused connection it
  * may be left over from the response before. */
-bool http1_left_over(const struct http1_conn *c);
+bool http1_client_left_over(const struct http1_client_conn *c);
 /* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not
  * yet. */
-struct http1_times {
+struct http1_client_times {
     uint64_t written_us, first_byte_us, last_byte_us;
 };
-struct http1_times http1_times(const struct http1_conn *c);
+struct http1_client_times http1_client_times(const struct http1_client_conn *c);
 /* Why the last exchange of C (or NULL) failed with E: what is wrong with the response, or E's text.
  */
-const char *http1_failure_text(const struct http1_conn *c, enum err e);
+const char *http1_client_failure_text(const struct http1_client_conn *c, enum err e);
 /* The setting that expired when the last exchange of C failed with ERR_TIMEOUT. */
-const char *http1_timeout_setting(const struct http1_conn *c);
+const char *http1_client_timeout_setting(const struct http1_client_conn *c);
 /* Parts of an upgraded connection: the byte stream, and bytes that were read after the
  * 101. Both are the taker's. */
-struct http1_upgraded {
+struct http1_client_upgraded {
     struct transport transport;
     struct text early;
 };
@@ -135,6 +135,6 @@ struct http1_upgraded {
  * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. If the
  * connection counts in a pool, call conn_withdraw or conn_retain_place before.
  */
-struct http1_upgraded http1_take_upgraded(struct http1_conn **c);
+struct http1_client_upgraded http1_client_take_upgraded(struct http1_client_conn **c);
 
 #endif

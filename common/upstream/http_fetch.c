@@ -14,11 +14,11 @@ void http_fetch_stop(struct http_fetch *f)
         return;
     timer_stop(&f->timer);
     if (f->attempt != NULL)
-        http1_connect_cancel(f->attempt);
+        http1_client_connect_cancel(f->attempt);
     if (f->conn != NULL) {
         if (!f->responded)
-            http1_cancel(f->conn);
-        http1_close(f->conn);
+            http1_client_cancel(f->conn);
+        http1_client_close(f->conn);
     }
     f->attempt = NULL;
     f->conn = NULL;
@@ -35,7 +35,7 @@ static void fetch_finish(struct http_fetch *f, enum err e)
 static void on_fetch_head(void *context, const struct http1_head *head, bool final)
 {
     struct http_fetch *f = context;
-    struct http1_conn *conn = f->conn;
+    struct http1_client_conn *conn = f->conn;
 
     f->status = head->status;
     f->responded = final;
@@ -45,10 +45,10 @@ static void on_fetch_head(void *context, const struct http1_head *head, bool fin
         fetch_finish(f, ERR_OK);
 }
 
-static void on_fetch_body(void *context, struct http1_body *body, bool last)
+static void on_fetch_body(void *context, struct body_piece *body, bool last)
 {
     struct http_fetch *f = context;
-    struct http1_conn *conn = f->conn;
+    struct http1_client_conn *conn = f->conn;
     bool too_large = false;
 
     f->responded = last;
@@ -59,7 +59,7 @@ static void on_fetch_body(void *context, struct http1_body *body, bool last)
         if (!too_large && f->q.events->on_body != NULL)
             f->q.events->on_body(f, body->parts[i]);
     }
-    http1_body_release(body);
+    body_piece_release(body);
     if ((last || too_large) && f->conn == conn)
         fetch_finish(f, too_large ? ERR_TOO_LARGE : ERR_OK);
 }
@@ -73,10 +73,10 @@ static void on_fetch_error(void *context, enum err e)
 }
 
 /* No upgrade is requested, so that a 101 is an error. */
-static const struct http1_events exchange_events = {
+static const struct http1_client_events exchange_events = {
     .on_head = on_fetch_head, .on_body = on_fetch_body, .on_error = on_fetch_error};
 
-static void on_fetch_connected(void *context, struct http1_conn *conn, enum err e)
+static void on_fetch_connected(void *context, struct http1_client_conn *conn, enum err e)
 {
     struct http_fetch *f = context;
 
@@ -88,7 +88,7 @@ static void on_fetch_connected(void *context, struct http1_conn *conn, enum err 
         fetch_finish(f, e);
         return;
     }
-    const struct http1_request r = {
+    const struct http1_client_request r = {
         .head = text_slice(&f->q.bytes), .events = &exchange_events, .context = f};
 
     f->responded = false;
@@ -96,7 +96,7 @@ static void on_fetch_connected(void *context, struct http1_conn *conn, enum err 
         timer_start_at(f->loop, &f->timer, f->due_ms);
     else if (f->q.timeout_ms != 0)
         timer_start(f->loop, &f->timer, f->q.timeout_ms);
-    http1_request(conn, &r);
+    http1_client_request(conn, &r);
 }
 
 static void on_fetch_timer(struct timer *t)
@@ -115,9 +115,9 @@ void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fe
         ASSERT(q->timeout_ms != 0);
         f->due_ms = loop_due_ms(l, q->timeout_ms);
     }
-    f->attempt =
-        http1_connect_tls(l, q->addr, q->peer, together ? q->timeout_ms : q->connect_timeout_ms,
-                          on_fetch_connected, f);
+    f->attempt = http1_client_connect_tls(l, q->addr, q->peer,
+                                          together ? q->timeout_ms : q->connect_timeout_ms,
+                                          on_fetch_connected, f);
     f->q.addr = NULL;
     f->q.peer = NULL;
 }

@@ -23,7 +23,7 @@ struct http_fetch_events {
      * The fetch has ended and its connection is closed. Called once, unless the fetch is stopped;
      * may start it again, or free it. ERR_OK: the response is complete, or, without a request, the
      * connection was made. Otherwise ERR_TIMEOUT, ERR_TOO_LARGE (over body_max), or an error of
-     * http1_connect_tls or of struct http1_events.
+     * http1_client_connect_tls or of struct http1_client_events.
      */
     void (*done)(struct http_fetch *f, enum err e);
 };
@@ -49,8 +49,8 @@ struct http_fetch {
     int connect_errno; /* the cause of ERR_CONNECT_* and ERR_SYSTEM, else 0 */
     size_t body_bytes; /* received */
     struct http_fetch_request q;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
+    struct http1_client_connect *attempt;
+    struct http1_client_conn *conn;
     bool responded; /* the exchange on CONN is over */
     uint64_t due_ms;
     struct timer timer; /* once connected */

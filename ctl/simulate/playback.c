@@ -101,7 +101,7 @@ struct player;
 struct playback_client {
     struct list node; /* in player.idle */
     struct player *player;
-    struct http1_conn *conn;
+    struct http1_client_conn *conn;
     struct loop_deferred next;
     size_t request;
     uint64_t began_us;
@@ -132,7 +132,7 @@ static struct playback_record *record_of(struct playback_client *c)
 static void drop_connection(struct playback_client *c)
 {
     if (c->conn != NULL)
-        http1_close(c->conn);
+        http1_client_close(c->conn);
     c->conn = NULL;
 }
 
@@ -158,7 +158,7 @@ static void playback_finish(struct playback_client *c, enum err e)
     r->error = (uint16_t)e;
     if (e != ERR_OK)
         r->status = 0;
-    if (c->conn != NULL && (e != ERR_OK || !http1_reusable(c->conn)))
+    if (c->conn != NULL && (e != ERR_OK || !http1_client_reusable(c->conn)))
         drop_connection(c);
     loop_defer_once(c->player->loop, &c->next);
 }
@@ -178,9 +178,9 @@ static void on_playback_head(void *context, const struct http1_head *head, bool 
         playback_finish(c, ERR_OK);
 }
 
-static void on_playback_body(void *context, struct http1_body *body, bool last)
+static void on_playback_body(void *context, struct body_piece *body, bool last)
 {
-    http1_body_release(body);
+    body_piece_release(body);
     if (last)
         playback_finish(context, ERR_OK);
 }
@@ -189,7 +189,7 @@ static void on_playback_error(void *context, enum err e)
 {
     struct playback_client *c = context;
     /* An idle connection that ends when it is reused: the server had closed it. */
-    bool again = c->reused && !http1_any_received(c->conn);
+    bool again = c->reused && !http1_client_any_received(c->conn);
 
     drop_connection(c);
     if (again)
@@ -198,10 +198,10 @@ static void on_playback_error(void *context, enum err e)
         playback_finish(c, e);
 }
 
-static const struct http1_events events = {
+static const struct http1_client_events events = {
     .on_head = on_playback_head, .on_body = on_playback_body, .on_error = on_playback_error};
 
-static void on_client_open(void *context, struct http1_conn *conn, enum err e)
+static void on_client_open(void *context, struct http1_client_conn *conn, enum err e)
 {
     struct playback_client *c = context;
     const struct playback *p = c->player->p;
@@ -217,14 +217,14 @@ static void on_client_open(void *context, struct http1_conn *conn, enum err e)
     text_addf(&head, "GET %s HTTP/1.1\r\nHost: ", p->texts.p + q->target_at);
     text_add(&head, host[0] != '\0' ? slice_of(host) : c->player->s->host);
     text_add(&head, SLICE_LIT("\r\nUser-Agent: resumelbctl-playback\r\nAccept: */*\r\n\r\n"));
-    struct http1_request r = {
+    struct http1_client_request r = {
         .head = text_slice(&head),
         .first_byte_timeout_ms = p->o.timeout_ms,
         .between_bytes_timeout_ms = p->o.timeout_ms,
         .events = &events,
         .context = c,
     };
-    http1_request(conn, &r);
+    http1_client_request(conn, &r);
     text_fini(&head);
 }
 
@@ -236,7 +236,8 @@ static void connect_client(struct playback_client *c)
     if (c->reused)
         on_client_open(c, c->conn, ERR_OK);
     else
-        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_client_open, c);
+        (void)http1_client_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms,
+                                       on_client_open, c);
 }
 
 /* Begins the requests that are due, while clients are idle. */

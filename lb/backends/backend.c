@@ -368,7 +368,7 @@ static void standby_switch(struct backend *b)
     loop_defer_once(b->app->lb->control, &b->standby.leave);
 }
 
-static void on_backend_connected(void *context, struct http1_conn *c, enum err e)
+static void on_backend_connected(void *context, struct http1_client_conn *c, enum err e)
 {
     struct backend *b = context;
     struct standby *s = &b->standby;
@@ -376,7 +376,7 @@ static void on_backend_connected(void *context, struct http1_conn *c, enum err e
 
     s->attempt = NULL;
     if (c != NULL)
-        http1_close(c);
+        http1_client_close(c);
     if (list_linked(&s->leave.node))
         return;
     if (s->in_use && !(responds && !s->check.record.failing))
@@ -391,9 +391,9 @@ static void try_own(struct timer *t)
 
     timer_stop(t);
     if (b->standby.attempt == NULL)
-        b->standby.attempt =
-            http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
-                              b->app->settings->s.connect_timeout_ms, on_backend_connected, b);
+        b->standby.attempt = http1_client_connect_tls(b->app->lb->control, &b->addr, b->peer,
+                                                      b->app->settings->s.connect_timeout_ms,
+                                                      on_backend_connected, b);
 }
 
 /* The address that is in use has failed. CERTAIN: no attempt is needed before leaving it. */
@@ -454,7 +454,7 @@ static void backend_stop(struct backend *b, const char *why)
         stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, -1);
     active_check_stop(&s->check);
     if (s->attempt != NULL)
-        http1_connect_cancel(s->attempt);
+        http1_client_connect_cancel(s->attempt);
     timer_stop(&s->timer);
     list_remove(&s->leave.node);
     *s = (struct standby){0};

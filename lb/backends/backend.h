@@ -66,7 +66,7 @@ struct standby {
     struct addr addr; /* len 0: none */
     bool in_use;
     unsigned moves; /* of the worker, between both addresses */
-    struct http1_connect *attempt;
+    struct http1_client_connect *attempt;
     struct timer timer; /* the next attempt */
     uint64_t pause_ms;
     uint64_t back_ms;          /* when it last moved back; 0: never */

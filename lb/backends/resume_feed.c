@@ -143,7 +143,7 @@ static void on_feed_body(struct http_fetch *fetch, struct slice bytes)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
     struct resume_feed *f = &b->feed;
-    const struct http1_conn *conn = fetch->conn;
+    const struct http1_client_conn *conn = fetch->conn;
 
     http_fetch_extend(fetch, b->app->settings->s.feed_silence_ms);
     while (bytes.len > 0 && fetch->conn == conn) {

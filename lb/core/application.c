@@ -158,7 +158,7 @@ struct application *application_create(struct lb *lb, struct application_config 
 
 void application_attach(struct application *a, struct loop *const *loops, unsigned nloops)
 {
-    a->conn_pool = conn_pool_create(&http1_conn_pool_ops, loops, nloops);
+    a->conn_pool = conn_pool_create(&http1_client_pool_ops, loops, nloops);
     a->stats = stats_create(&application_stats, nloops + 1);
     a->loops = xcalloc_lines(nloops, sizeof(*a->loops));
     for (unsigned i = 0; i < nloops; ++i) {

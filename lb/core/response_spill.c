@@ -25,7 +25,7 @@ struct response_spill {
     struct spill_loop *loop;
     struct body_file *file; /* NULL: none is needed */
     uint64_t released, taken, end, reserved;
-    struct http1_body *unwritten; /* behind the file's bytes; NULL: none */
+    struct body_piece *unwritten; /* behind the file's bytes; NULL: none */
     int error;
     bool crowded; /* the last reservation was limited by what all share */
     struct fair_owner owner;
@@ -89,7 +89,7 @@ void response_spill_destroy(struct response_spill *s)
     if (s == NULL)
         return;
     drop_file(s);
-    http1_body_release(s->unwritten);
+    body_piece_release(s->unwritten);
     free(s);
 }
 
@@ -148,7 +148,7 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes, bool re
     return (size_t)(reserved < required ? reserved : required);
 }
 
-bool response_spill_add(struct response_spill *s, struct http1_body *body)
+bool response_spill_add(struct response_spill *s, struct body_piece *body)
 {
     size_t written = 0;
 
@@ -161,7 +161,7 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
     }
     /* The part that was written is beyond the end, and is not read. */
     if (s->file == NULL || written != body->nparts) {
-        s->unwritten = http1_body_compact(body);
+        s->unwritten = body_piece_compact(body);
         if (s->taken == s->end)
             drop_file(s);
         return false;
@@ -174,16 +174,16 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
         (void)counted;
         s->reserved = s->end;
     }
-    http1_body_release(body);
+    body_piece_release(body);
     return true;
 }
 
-struct http1_body *response_spill_take(struct response_spill *s, size_t max)
+struct body_piece *response_spill_take(struct response_spill *s, size_t max)
 {
     uint64_t left = s->end - s->taken;
 
     if (left == 0) {
-        struct http1_body *body = s->unwritten;
+        struct body_piece *body = s->unwritten;
 
         s->unwritten = NULL;
         return body;
@@ -206,7 +206,7 @@ struct http1_body *response_spill_take(struct response_spill *s, size_t max)
         fair_give_back(&s->byte_claim, released - s->released);
         s->released = released;
     }
-    return http1_body_borrow((struct slice){p, (size_t)n}, free, p);
+    return body_piece_borrow((struct slice){p, (size_t)n}, free, p);
 }
 
 bool response_spill_is_empty(const struct response_spill *s)

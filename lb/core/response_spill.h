@@ -57,9 +57,9 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes, bool re
  * Appends BODY and takes ownership of it. False if it could not be written: it is part of the queue
  * all the same, in memory, and nothing is to be added until S is empty.
  */
-bool response_spill_add(struct response_spill *s, struct http1_body *body) must_check;
+bool response_spill_add(struct response_spill *s, struct body_piece *body) must_check;
 /* Takes at most MAX bytes from the front of S, which is not empty. NULL: they cannot be read. */
-struct http1_body *response_spill_take(struct response_spill *s, size_t max);
+struct body_piece *response_spill_take(struct response_spill *s, size_t max);
 
 bool response_spill_is_empty(const struct response_spill *s);
 /* Returns true if more could be added if other clients had less: a limit that all share was

@@ -124,9 +124,9 @@ static void release_hold(void *stored)
     stored_put(stored);
 }
 
-struct http1_body *stored_take_body(struct stored_response *c)
+struct body_piece *stored_take_body(struct stored_response *c)
 {
-    return http1_body_borrow(stored_body(c), release_hold, stored_get(c));
+    return body_piece_borrow(stored_body(c), release_hold, stored_get(c));
 }
 
 /* ---- responding ---- */
@@ -345,7 +345,7 @@ static void add_piece(struct stored_maker *m, struct slice piece)
     c->body_bytes += piece.len;
 }
 
-void stored_maker_body(struct stored_maker *m, const struct http1_body *body)
+void stored_maker_body(struct stored_maker *m, const struct body_piece *body)
 {
     for (size_t i = 0; i < body->nparts; ++i)
         add_piece(m, body->parts[i]);

@@ -75,7 +75,7 @@ uint64_t stored_age_s(const struct stored_response *c, uint64_t now_us);
 /* Returns the memory for which the stored response is charged. */
 size_t stored_bytes(const struct stored_response *c);
 /* Returns the body for http_response_send() without copying it; it holds a reference to C. */
-struct http1_body *stored_take_body(struct stored_response *c) returns_nonnull_;
+struct body_piece *stored_take_body(struct stored_response *c) returns_nonnull_;
 
 /* ---- responding to a request with one ---- */
 
@@ -123,7 +123,7 @@ struct stored_maker_head {
  */
 bool stored_maker_head(struct stored_maker *m, const struct stored_maker_head *h) noinline_;
 /* Adds the next piece of the body; borrowed. No effect if the maker has given up. */
-void stored_maker_body(struct stored_maker *m, const struct http1_body *body) noinline_;
+void stored_maker_body(struct stored_maker *m, const struct body_piece *body) noinline_;
 /*
  * The response is complete: destroys *M, which becomes NULL. Returns the stored response, with one
  * reference; NULL if the maker gave up or the announced length differs. If truncated:

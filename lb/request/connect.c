@@ -225,7 +225,7 @@ void exchange_route(struct exchange *x)
 
 /* ---- CONNECT ---- */
 
-static void on_worker_connected(void *context, struct http1_conn *c, enum err e);
+static void on_worker_connected(void *context, struct http1_client_conn *c, enum err e);
 
 /* Returns true if X must not be repeated and therefore gets a new connection: an idle one may
  * close while the request is sent. */
@@ -246,7 +246,7 @@ static void on_checkout(struct exchange *x, enum conn_result result)
 {
     switch (result) {
     case CONN_REUSED:
-        x->http = http1_of_pooled(x->waits.conn.conn);
+        x->http = http1_client_of_pooled(x->waits.conn.conn);
         x->reused = true;
         stat_add(x->al->stats, APP_STAT_connections_reused, 1);
         exchange_forward(x);
@@ -254,9 +254,9 @@ static void on_checkout(struct exchange *x, enum conn_result result)
     case CONN_OPEN:
         x->permit = true;
         x->attempt_us = loop_now_us(x->home->loop);
-        x->waits.attempt =
-            http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
-                              exchange_settings(x)->connect_timeout_ms, on_worker_connected, x);
+        x->waits.attempt = http1_client_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
+                                                    exchange_settings(x)->connect_timeout_ms,
+                                                    on_worker_connected, x);
         return;
     case CONN_WAIT:
         begin_wait(x, WAIT_CONNECTION, exchange_settings(x)->connection_wait_timeout_ms);
@@ -292,17 +292,17 @@ static void on_conn_ready(struct conn_waiter *w)
     end_wait(x);
     /* The pool has not validated connections that were moved to this loop. */
     if (w->result != CONN_REUSED || (!must_be_fresh(x) && min_idle_ms(x) == 0 &&
-                                     http1_conn_pool_ops.alive(w->conn, !x->safe))) {
+                                     http1_client_pool_ops.alive(w->conn, !x->safe))) {
         on_checkout(x, w->result);
         return;
     }
     conn_withdraw(w->conn);
-    http1_close(http1_of_pooled(w->conn));
+    http1_client_close(http1_client_of_pooled(w->conn));
     x->fresh = true;
     checkout_connection(x);
 }
 
-static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
+static void on_worker_connected(void *context, struct http1_client_conn *c, enum err e)
 {
     struct exchange *x = context;
 
@@ -313,11 +313,11 @@ static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
 
         stat_add(x->al->stats, APP_STAT_connects, 1);
         stat_observe(x->al->stats, APP_STAT_connect_us, loop_now_us(x->home->loop) - x->attempt_us);
-        if (http1_is_tls(c, &resumed)) {
+        if (http1_client_is_tls(c, &resumed)) {
             stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
             stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
         }
-        conn_opened(x->member->backend, http1_pooled(c), x->home->loop);
+        conn_opened(x->member->backend, http1_client_pooled(c), x->home->loop);
         x->http = c;
         x->reused = false;
         exchange_forward(x);
@@ -412,7 +412,7 @@ void exchange_leave_queues_(struct exchange *x)
     else if (wait == WAIT_CONNECTION)
         conn_cancel(&x->waits.conn);
     if (x->waits.attempt != NULL) {
-        http1_connect_cancel(x->waits.attempt);
+        http1_client_connect_cancel(x->waits.attempt);
         x->waits.attempt = NULL;
     }
     if (x->permit) {

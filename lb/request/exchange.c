@@ -148,15 +148,15 @@ void exchange_release_connection(struct exchange *x)
     exchange_stop_waiting(x);
     if (x->http == NULL)
         return;
-    struct pooled_conn *c = http1_pooled(x->http);
+    struct pooled_conn *c = http1_client_pooled(x->http);
 
     if (x->active)
-        http1_cancel(x->http);
+        http1_client_cancel(x->http);
     if (x->keep && !x->active) {
         conn_checkin(&c, x->home->loop);
     } else {
         conn_withdraw(c);
-        http1_close(x->http);
+        http1_client_close(x->http);
     }
     x->http = NULL;
     x->active = x->keep = x->reused = x->paused = false;

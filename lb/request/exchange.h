@@ -63,7 +63,7 @@ enum exchange_wait {
 /* Nodes in queues. Only few exchanges wait. */
 struct exchange_waits {
     uint64_t rejected_since_ms; /* start of the first wait there; 0: none */
-    struct http1_connect *attempt;
+    struct http1_client_connect *attempt;
     struct timer timer; /* limits the wait for any worker or for a connection */
     struct rejected_wait rejected;
     /* Adjacent, because the end of CONN and the beginning of ROUTE are read for each request. */
@@ -96,8 +96,8 @@ struct exchange {
     struct member *member;
     /* The last worker tried. Its reference is that of PICK, or its own without MEMBER. */
     struct worker *last;
-    struct http1_conn *http; /* leased connection, or NULL */
-    struct list node;        /* in al->exchanges, or in front->spare after the end */
+    struct http1_client_conn *http; /* leased connection, or NULL */
+    struct list node;               /* in al->exchanges, or in front->spare after the end */
     struct loop_deferred deferred;
 
     uint64_t step_us[STEPS]; /* time spent in each step */
@@ -109,9 +109,9 @@ struct exchange {
     struct limit_set *limits;          /* counted reference, or NULL */
     struct stored_maker *stored_maker; /* owned: stores the response, or NULL */
 
-    struct http1_times times; /* of the last attempt */
-    uint64_t service_us;      /* of the last attempt */
-    unsigned ntried;          /* number of entries in TRIED */
+    struct http1_client_times times; /* of the last attempt */
+    uint64_t service_us;             /* of the last attempt */
+    unsigned ntried;                 /* number of entries in TRIED */
     unsigned picks;
     enum exchange_wait wait;
     /* Flags of the client's side. */
@@ -282,7 +282,7 @@ void exchange_forward(struct exchange *x);
 void exchange_slow(struct exchange *x) cold_;
 /* slow_client.c: BODY of X, which is slow, was received; LAST: it is the end. Returns true if
  * ownership was taken, because BODY follows the bytes in the file. */
-bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
+bool exchange_slow_body(struct exchange *x, struct body_piece *body, bool last) noinline_;
 /* slow_client.c: the client of X, which is slow, has received bytes. May end its side of X. */
 void exchange_slow_drained(struct exchange *x) noinline_;
 /* slow_client.c: aborts the response of X, which is slow, after the bytes in the file. */

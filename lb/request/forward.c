@@ -60,8 +60,8 @@ static void record_service(struct exchange *x, bool failed)
 static void forward_complete(struct exchange *x, int status)
 {
     x->active = false;
-    x->keep = http1_reusable(x->http);
-    x->times = http1_times(x->http);
+    x->keep = http1_client_reusable(x->http);
+    x->times = http1_client_times(x->http);
     record_service(x, status >= 500);
     exchange_release(x);
     limit_store_end(x);
@@ -187,13 +187,13 @@ static void log_failure(const struct exchange *x, enum err e)
         log_warn(NULL, "worker-failed",
                  "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s setting=%s",
                  x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
-                 http1_failure_text(x->http, e), x->started ? "begun" : "none",
-                 http1_timeout_setting(x->http));
+                 http1_client_failure_text(x->http, e), x->started ? "begun" : "none",
+                 http1_client_timeout_setting(x->http));
     else
         log_warn(NULL, "worker-failed",
                  "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,
                  worker_name(x->member->worker), log_cut(x->cls, cls),
-                 http1_failure_text(x->http, e), x->started ? "begun" : "none");
+                 http1_client_failure_text(x->http, e), x->started ? "begun" : "none");
 }
 
 /* As retry_or_fail: what a reused connection has received instead of a response may be left over
@@ -212,14 +212,14 @@ static cold_ void retry_left_over(struct exchange *x)
 static void on_forward_error(void *context, enum err e)
 {
     struct exchange *x = context;
-    bool written = http1_any_written(x->http);
+    bool written = http1_client_any_written(x->http);
 
     exchange_take_back(x);
     enum outcome o = x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
     bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
     /* The connection was closed while idle, which does not indicate a failure of the worker. */
-    bool dead = x->reused && closed && !http1_any_received(x->http);
-    bool left_over = x->reused && e == ERR_BAD_RESPONSE && http1_left_over(x->http);
+    bool dead = x->reused && closed && !http1_client_any_received(x->http);
+    bool left_over = x->reused && e == ERR_BAD_RESPONSE && http1_client_left_over(x->http);
 
     if (e == ERR_TIMEOUT)
         o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
@@ -234,7 +234,7 @@ static void on_forward_error(void *context, enum err e)
         member_idle_closed(x->member, loop_now_ms(x->home->loop));
     log_failure(x, e);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
-    x->times = http1_times(x->http);
+    x->times = http1_client_times(x->http);
     record_service(x, true);
     if (!x->started && e == ERR_TIMEOUT)
         member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
@@ -298,7 +298,7 @@ static void note_response(struct exchange *x, const struct http1_head *head)
     uint64_t total = 0;
     enum err e = ERR_NOT_FOUND;
 
-    x->times = http1_times(x->http);
+    x->times = http1_client_times(x->http);
     member_responded(x->member);
     if (x->member->has_feed && exchange_settings(x)->backlog_shared)
         e = headers_backlog(head, &total);
@@ -333,7 +333,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     if (unprocessed || failed) {
         /* Discards the response. If a body is to follow, the connection is closed. */
         x->active = !final;
-        x->keep = final && http1_reusable(x->http);
+        x->keep = final && http1_client_reusable(x->http);
     }
     if (unprocessed) {
         stat_add(x->al->stats, APP_STAT_unprocessed, 1);
@@ -372,7 +372,7 @@ static void make_room(struct exchange *x)
 
     exchange_count_buffered(x);
     if (x->response.queued_bytes + RESPONSE_ROOM_MIN <= limit)
-        http1_room(x->http, limit - x->response.queued_bytes);
+        http1_client_room(x->http, limit - x->response.queued_bytes);
     else
         exchange_slow(x);
 }
@@ -397,7 +397,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
     return n;
 }
 
-static void on_forward_body(void *context, struct http1_body *body, bool last)
+static void on_forward_body(void *context, struct body_piece *body, bool last)
 {
     struct exchange *x = context;
 
@@ -457,22 +457,22 @@ static void on_upgrade(void *context, const struct http1_head *head)
      * excludes all other requests from the worker. */
     if (member_serves_one(x->member)) {
         x->tunnel_backend = conn_backend_ref(x->member->backend);
-        conn_retain_place(http1_pooled(x->http));
+        conn_retain_place(http1_client_pooled(x->http));
     } else {
-        conn_withdraw(http1_pooled(x->http));
+        conn_withdraw(http1_client_pooled(x->http));
     }
     limit_upgraded(x);
     /* Complete with the 101: the tunnel is in no backlog, and neither its duration nor that of the
      * handshake is measured, as in the agent. */
     exchange_release_place(x);
-    const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
+    const struct http1_client_upgraded upgraded = http1_client_take_upgraded(&x->http);
     http_response_tunnel(&x->response, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms,
                          &end);
 }
 
 /* ---- the request ---- */
 
-static const struct http1_events events = {
+static const struct http1_client_events events = {
     .on_head = on_forward_head,
     .on_body = on_forward_body,
     .on_moving = on_moving,
@@ -535,7 +535,7 @@ void exchange_forward(struct exchange *x)
         head = text_slice(&x->front->head);
         body = SLICE_NULL;
     }
-    struct http1_request r = {
+    struct http1_client_request r = {
         .head = head,
         .body = body,
         .body_file = x->body_file,
@@ -549,10 +549,10 @@ void exchange_forward(struct exchange *x)
     };
 
     exchange_enter(x, STEP_FORWARD);
-    x->times = (struct http1_times){0};
+    x->times = (struct http1_client_times){0};
     x->paused_us = x->service_us = 0;
     x->sent_us = loop_now_us(x->home->loop);
     x->active = true;
-    http1_request(x->http, &r);
-    http1_room(x->http, exchange_buffer_limit(x));
+    http1_client_request(x->http, &r);
+    http1_client_room(x->http, exchange_buffer_limit(x));
 }

@@ -136,7 +136,7 @@ static void pause_reading(struct exchange *x)
         return;
     x->paused = true;
     x->paused_since_us = x->slow->held_since_us = loop_now_us(x->home->loop);
-    http1_pause(x->http);
+    http1_client_pause(x->http);
     watch_hold(x, true);
 }
 
@@ -220,12 +220,12 @@ static void spill_or_pause(struct exchange *x)
 
     x->spilling = room != 0 || has_spilled(x->slow);
     if (room != 0)
-        http1_room(x->http, room);
+        http1_client_room(x->http, room);
     else
         pause_reading(x);
 }
 
-bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
+bool exchange_slow_body(struct exchange *x, struct body_piece *body, bool last)
 {
     struct slow_client *s = x->slow;
 
@@ -233,7 +233,7 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
         return false;
     s->final = last;
     if (body->bytes == 0) {
-        http1_body_release(body);
+        body_piece_release(body);
         return true;
     }
     bool written = response_spill_add(s->spill, body);
@@ -260,9 +260,9 @@ static bool leave_crowd(struct exchange *x)
 
     if (room != 0) {
         x->spilling = true;
-        http1_room(x->http, room);
+        http1_client_room(x->http, room);
         exchange_end_pause(x);
-        http1_resume(x->http);
+        http1_client_resume(x->http);
         return true;
     }
     if (!response_spill_is_over_share(x->slow->spill))
@@ -304,7 +304,7 @@ static bool feed_from_file(struct exchange *x)
             timer_start(x->home->loop, &s->more, 0);
             break;
         }
-        struct http1_body *body =
+        struct body_piece *body =
             response_spill_take(s->spill, room < PIECE_BYTES ? room : PIECE_BYTES);
         if (body == NULL) {
             note_failure(x);
@@ -356,11 +356,11 @@ void exchange_slow_drained(struct exchange *x)
         if (room < RESUME_BYTES)
             return;
     }
-    http1_room(x->http, room);
+    http1_client_room(x->http, room);
     if (!x->paused)
         return;
     exchange_end_pause(x);
-    http1_resume(x->http);
+    http1_client_resume(x->http);
 }
 
 static void on_more(struct timer *t)

@@ -75,8 +75,8 @@ struct front_exchange {
     bool is_head, safe, upgrade;
     /* The process's end. */
     struct conn_waiter waiter;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
+    struct http1_client_connect *attempt;
+    struct http1_client_conn *conn;
     struct timer abandoned; /* the client has disconnected, within the response */
     uint64_t started_us;    /* when the process got it */
     bool unready;         /* first request of a process: its time does not count as service time */
@@ -145,9 +145,9 @@ static void close_conn(struct front_exchange *x)
 {
     if (x->conn == NULL)
         return;
-    http1_cancel(x->conn);
-    conn_withdraw(http1_pooled(x->conn));
-    http1_close(x->conn);
+    http1_client_cancel(x->conn);
+    conn_withdraw(http1_client_pooled(x->conn));
+    http1_client_close(x->conn);
     x->conn = NULL;
 }
 
@@ -156,12 +156,12 @@ static void leave_worker(struct front_exchange *x)
 {
     timer_stop(&x->abandoned);
     if (x->attempt != NULL) {
-        http1_connect_cancel(x->attempt);
+        http1_client_connect_cancel(x->attempt);
         x->attempt = NULL;
         conn_not_opened(x->place.backend);
     }
-    if (x->conn != NULL && http1_reusable(x->conn)) {
-        struct pooled_conn *p = http1_pooled(x->conn);
+    if (x->conn != NULL && http1_client_reusable(x->conn)) {
+        struct pooled_conn *p = http1_client_pooled(x->conn);
 
         x->conn = NULL;
         conn_checkin(&p, x->front->loop);
@@ -182,7 +182,7 @@ static void account_request(struct front_exchange *x, uint64_t end_us, bool fail
 /* The last byte of the response was received. */
 static void worker_finished(struct front_exchange *x)
 {
-    account_request(x, http1_times(x->conn).last_byte_us, x->status >= 500);
+    account_request(x, http1_client_times(x->conn).last_byte_us, x->status >= 500);
     if (x->status == 200 && x->place.slot != NULL)
         warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
     leave_worker(x);
@@ -433,15 +433,15 @@ static void retry_fresh(struct front_exchange *x)
 
 static void log_request_failure(struct front_exchange *x, enum err e)
 {
-    const char *reason = http1_failure_text(x->conn, e);
-    const char *begun = http1_any_received(x->conn) ? "yes" : "no";
+    const char *reason = http1_client_failure_text(x->conn, e);
+    const char *begun = http1_client_any_received(x->conn) ? "yes" : "no";
     const char *repeatable = x->safe ? "yes" : "no";
     const char *connection = x->reused ? "reused" : "new";
 
     if (e == ERR_TIMEOUT)
         log_warn(subject_of(x), "process-request-failed",
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s setting=%s", reason,
-                 begun, repeatable, connection, http1_timeout_setting(x->conn));
+                 begun, repeatable, connection, http1_client_timeout_setting(x->conn));
     else
         log_warn(subject_of(x), "process-request-failed",
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s", reason, begun,
@@ -452,12 +452,12 @@ static void on_front_error(void *context, enum err e)
 {
     struct front_exchange *x = context;
     struct app_process *p = slot_request_process(&x->place);
-    bool received = http1_any_received(x->conn);
-    bool written = http1_any_written(x->conn);
+    bool received = http1_client_any_received(x->conn);
+    bool written = http1_client_any_written(x->conn);
 
     x->touched |= written;
     /* It was closed while idle, or had bytes left over from the response before. */
-    bool dead = x->reused && e != ERR_TIMEOUT && (!received || http1_left_over(x->conn));
+    bool dead = x->reused && e != ERR_TIMEOUT && (!received || http1_client_left_over(x->conn));
     if (dead && !x->retried && x->response != NULL && (x->safe || !written)) {
         retry_fresh(x);
         return;
@@ -468,7 +468,7 @@ static void on_front_error(void *context, enum err e)
         account_request(x, clock_mono_us(), true);
     }
     if (e == ERR_TIMEOUT && !received && written)
-        slot_process_stuck(&x->place, http1_timeout_setting(x->conn));
+        slot_process_stuck(&x->place, http1_client_timeout_setting(x->conn));
     else if (!received && p != NULL)
         app_process_hold(p);
     leave_worker(x);
@@ -489,7 +489,7 @@ static void pause_if_full(struct front_exchange *x)
     if (x->response == NULL || x->paused || x->response->queued_bytes < buffer_limit(x))
         return;
     x->paused = true;
-    http1_pause(x->conn);
+    http1_client_pause(x->conn);
 }
 
 /* Copies the response's headers into the response, which must exist, except those between agent and
@@ -551,14 +551,14 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
         end_if_done(x);
 }
 
-static void on_front_body(void *context, struct http1_body *body, bool last)
+static void on_front_body(void *context, struct body_piece *body, bool last)
 {
     struct front_exchange *x = context;
 
     if (last)
         worker_finished(x);
     if (x->response == NULL) {
-        http1_body_release(body);
+        body_piece_release(body);
         end_if_done(x);
         return;
     }
@@ -588,7 +588,7 @@ static void on_front_drained(void *context)
     if (!x->paused || x->conn == NULL || x->response->queued_bytes > buffer_limit(x) / 2)
         return;
     x->paused = false;
-    http1_resume(x->conn);
+    http1_client_resume(x->conn);
 }
 
 /* ---- tunnels ---- */
@@ -619,9 +619,9 @@ static void on_upgrade(void *context, const struct http1_head *head)
     if (x->response != NULL)
         copy_headers(x, head);
     slot_upgraded(&x->place);
-    conn_withdraw(http1_pooled(x->conn));
+    conn_withdraw(http1_client_pooled(x->conn));
     if (x->response == NULL) {
-        http1_close(x->conn);
+        http1_client_close(x->conn);
         x->conn = NULL;
         leave_worker(x);
         end_if_done(x);
@@ -629,12 +629,12 @@ static void on_upgrade(void *context, const struct http1_head *head)
     }
     struct http_request *req = x->response->req;
     http_request_add_response(req, "Upgrade", SLICE_LIT("websocket"));
-    const struct http1_upgraded upgraded = http1_take_upgraded(&x->conn);
+    const struct http1_client_upgraded upgraded = http1_client_take_upgraded(&x->conn);
     http_response_tunnel(x->response, &upgraded, settings_of(x)->tunnel_idle_timeout_ms, &end);
 }
 
-static const struct http1_events http1_exchange_events = {on_front_head, on_front_body, on_moving,
-                                                          on_front_error, on_upgrade};
+static const struct http1_client_events http1_client_exchange_events = {
+    on_front_head, on_front_body, on_moving, on_front_error, on_upgrade};
 
 /* ---- to the process ---- */
 
@@ -652,7 +652,7 @@ static void use_home(struct front_exchange *x)
 static void send_request(struct front_exchange *x)
 {
     const struct agent_app_settings *s = settings_of(x);
-    const struct http1_request r = {
+    const struct http1_client_request r = {
         .head = text_slice(&x->head),
         .body = x->body,
         .body_file = x->body_file,
@@ -661,7 +661,7 @@ static void send_request(struct front_exchange *x)
         .upgrade = x->upgrade ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
         .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
-        .events = &http1_exchange_events,
+        .events = &http1_client_exchange_events,
         .context = x,
     };
 
@@ -669,10 +669,10 @@ static void send_request(struct front_exchange *x)
     x->started_us = clock_mono_us();
     use_home(x);
     trace_request_activated(&x->trace);
-    http1_request(x->conn, &r);
+    http1_client_request(x->conn, &r);
 }
 
-static void on_front_connected(void *context, struct http1_conn *c, enum err e)
+static void on_front_connected(void *context, struct http1_client_conn *c, enum err e)
 {
     struct front_exchange *x = context;
 
@@ -684,7 +684,7 @@ static void on_front_connected(void *context, struct http1_conn *c, enum err e)
     }
     x->conn = c;
     x->reused = false;
-    conn_opened(x->place.backend, http1_pooled(c), x->front->loop);
+    conn_opened(x->place.backend, http1_client_pooled(c), x->front->loop);
     send_request(x);
 }
 
@@ -697,13 +697,14 @@ static void connect_to_process(struct front_exchange *x)
 
     switch (conn_checkout(x->place.backend, x->front->loop, &o, &x->waiter)) {
     case CONN_REUSED:
-        x->conn = http1_of_pooled(x->waiter.conn);
+        x->conn = http1_client_of_pooled(x->waiter.conn);
         x->reused = true;
         send_request(x);
         return;
     case CONN_OPEN:
-        x->attempt = http1_connect_tls(x->front->loop, &x->place.addr, NULL,
-                                       settings_of(x)->connect_timeout_ms, on_front_connected, x);
+        x->attempt =
+            http1_client_connect_tls(x->front->loop, &x->place.addr, NULL,
+                                     settings_of(x)->connect_timeout_ms, on_front_connected, x);
         return;
     case CONN_REJECTED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
@@ -767,13 +768,13 @@ static void on_front_gone(void *context, bool done)
         front_count(x, AGENT_STAT_clients_gone);
     }
     if (!x->worker_done && !x->tunnel) {
-        if (x->conn == NULL || http1_times(x->conn).written_us == 0) {
+        if (x->conn == NULL || http1_client_times(x->conn).written_us == 0) {
             /* The request's body was freed with the response: it cannot be sent any more. */
             leave_worker(x);
         } else {
             /* The process has, or may yet get, the request. */
             if (x->paused)
-                http1_resume(x->conn);
+                http1_client_resume(x->conn);
             x->paused = false;
             if (x->has_head)
                 timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);

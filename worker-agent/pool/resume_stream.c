@@ -42,7 +42,7 @@ static struct loop *loop_of(const struct resume_stream *st)
 static void send_bytes(struct resume_stream *st, struct slice bytes)
 {
     timer_start(loop_of(st), &st->keep_alive, KEEP_ALIVE_MS);
-    http_response_send(st->response, http1_body_copy(bytes), false);
+    http_response_send(st->response, body_piece_copy(bytes), false);
 }
 
 static struct slice fingerprint_of(const struct resume_stream *st)
@@ -258,7 +258,7 @@ static void end_stream(struct resume_stream *st, enum resume_end why)
     st->ended = true;
     (void)resume_line_print(&line, &bytes);
     /* Sending may free ST: its timers are stopped before, and nothing of it is used after. */
-    struct http1_body *body = http1_body_copy(text_slice(&bytes));
+    struct body_piece *body = body_piece_copy(text_slice(&bytes));
     text_fini(&bytes);
     timer_stop(&st->keep_alive);
     timer_stop(&st->homes);

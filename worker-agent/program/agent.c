@@ -342,7 +342,7 @@ static bool agent_start(struct agent *a, struct adoptable_list *adopted)
     /* It goes into JSON, which wants UTF-8. */
     ascii_clean(host);
     pool->agent_name = xasprintf("%s/%ld", host, (long)getpid());
-    pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
+    pool->conn_pool = conn_pool_create(&http1_client_pool_ops, &a->loop, 1);
     if (c->s.trace_log != NULL && trace_log_create(c->s.trace_log, &a->trace) != ERR_OK) {
         log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", c->s.trace_log,
                   strerror(errno));

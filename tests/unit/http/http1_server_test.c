@@ -534,7 +534,7 @@ static void large_response_reaches_a_reader_that_waits(void **state)
     for (unsigned i = 1; i <= 3; ++i) {
         fixture_await_requests(f, i);
         start_response(f->call, 200, LARGE);
-        http_response_send(&f->call->response, http1_body_copy((struct slice){p, LARGE - 1}),
+        http_response_send(&f->call->response, body_piece_copy((struct slice){p, LARGE - 1}),
                            false);
         fixture_turns(f, 20);
         assert_false(has_room(f));

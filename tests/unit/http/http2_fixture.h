@@ -334,7 +334,7 @@ static inline void h2_response(struct h2 *h, unsigned n, size_t bytes)
 
     r->req->res.status = 200;
     http_response_start(r, bytes);
-    http_response_send(r, http1_body_copy((struct slice){body, bytes}), true);
+    http_response_send(r, body_piece_copy((struct slice){body, bytes}), true);
     free(body);
 }
 

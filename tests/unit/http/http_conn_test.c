@@ -150,7 +150,7 @@ static void fill_until_stuck(struct fixture *f)
     static char part[65536];
 
     while (f->call->response.queued_bytes <= 8 * sizeof(part)) {
-        http_response_send(&f->call->response, http1_body_copy((struct slice){part, sizeof(part)}),
+        http_response_send(&f->call->response, body_piece_copy((struct slice){part, sizeof(part)}),
                            false);
         loop_turn(f->loop, 0);
     }

@@ -91,7 +91,7 @@ a_small_incomplete_head_takes_its_bytes_only_and_a_large_one_is_not_copied_again
         text_add_char(&head, 'y');
     fixture_send(f, text_cstr(&head));
     raw_turn_until(f->loop, has_input, &(struct input){f, 19 + LOOP_BLOCK_BYTES});
-    const struct http1_stream *x = only_conn(f)->http1;
+    const struct http1_server_stream *x = only_conn(f)->http1;
     assert_non_null(x);
     fixture_send(f, "y");
     raw_turn_until(f->loop, has_input, &(struct input){f, 20 + LOOP_BLOCK_BYTES});

@@ -117,7 +117,7 @@ static void move_all(struct fixture *f, struct stream *s, const char *p, size_t 
 
 static void end_response(struct fixture *f)
 {
-    http_response_send(&f->call->response, http1_body_copy(SLICE_NULL), true);
+    http_response_send(&f->call->response, body_piece_copy(SLICE_NULL), true);
 }
 
 /* The client has a head, and then P. */
@@ -353,12 +353,12 @@ static void memory_is_free_again_before_the_call_returns_when_the_client_takes_a
     fixture_await_requests(f, 1);
     start_response(f->call, 200, 20);
     http_response_send(&f->call->response,
-                       http1_body_borrow((struct slice){body, 10}, count_release, &released),
+                       body_piece_borrow((struct slice){body, 10}, count_release, &released),
                        false);
     assert_int_equal(released, 1);
     assert_int_equal(f->call->response.queued_bytes, 0);
     http_response_send(&f->call->response,
-                       http1_body_borrow((struct slice){body + 10, 10}, count_release, &released),
+                       body_piece_borrow((struct slice){body + 10, 10}, count_release, &released),
                        true);
     assert_int_equal(released, 2);
     assert_int_equal(f->gone, 0); /* the caller still owns the response */

@@ -102,7 +102,7 @@ static void small_response_that_the_socket_does_not_take_at_once_comes_whole(voi
         assert_true(n < RESPONSES_MAX);
         memset(body, 'a' + (int)(n % 26), BODY);
         start_response(f->call, 200, BODY);
-        http_response_send(&f->call->response, http1_body_copy((struct slice){body, BODY}), true);
+        http_response_send(&f->call->response, body_piece_copy((struct slice){body, BODY}), true);
         fixture_turns(f, 2);
     } while (f->gone == n);
     assert_int_equal(f->call->response.queued_bytes, BODY);
@@ -198,10 +198,10 @@ static void give_back(void *hold)
     --l->lent;
 }
 
-static struct http1_body *borrow(struct lender *l, size_t bytes)
+static struct body_piece *borrow(struct lender *l, size_t bytes)
 {
     ++l->lent;
-    return http1_body_borrow((struct slice){l->bytes, bytes}, give_back, l);
+    return body_piece_borrow((struct slice){l->bytes, bytes}, give_back, l);
 }
 
 static struct lender *create_lender(void)

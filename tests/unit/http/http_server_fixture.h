@@ -290,9 +290,9 @@ static inline void response_hello(struct fixture *f, struct call *call)
     http_response_simple(&call->response, 200, "text/plain", SLICE_LIT("hello"));
 }
 
-static inline struct http1_body *body_of(const char *text)
+static inline struct body_piece *body_of(const char *text)
 {
-    return http1_body_copy(slice_of(text));
+    return body_piece_copy(slice_of(text));
 }
 
 static inline void start_response(struct call *call, int status, uint64_t length)

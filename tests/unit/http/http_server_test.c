@@ -260,7 +260,7 @@ static void send_part(struct fixture *f, struct call *call)
     static char part[PART_BYTES];
 
     (void)f;
-    http_response_send(&call->response, http1_body_copy((struct slice){part, sizeof(part)}), false);
+    http_response_send(&call->response, body_piece_copy((struct slice){part, sizeof(part)}), false);
 }
 
 static void slow_client_holds_the_queue_and_drained_lets_it_on(void **state)

@@ -247,7 +247,7 @@ static void response_large(struct fixture *f, struct call *call)
     char *p = letters(MANY_BYTES);
 
     start_response(call, 200, MANY_BYTES + 4);
-    http_response_send(&call->response, http1_body_copy((struct slice){p, MANY_BYTES}), false);
+    http_response_send(&call->response, body_piece_copy((struct slice){p, MANY_BYTES}), false);
     http_response_send(&call->response, body_of("end."), true);
     free(p);
 }
@@ -381,7 +381,7 @@ static void response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_
     fixture_await_requests(f, 1);
     f->call->response.req->res.status = 200;
     http_response_start(&f->call->response, UINT64_MAX);
-    http_response_send(&f->call->response, http1_body_copy(SLICE_LIT("a part")), false);
+    http_response_send(&f->call->response, body_piece_copy(SLICE_LIT("a part")), false);
     tls_await(&client, "a part");
     http_response_abort(&f->call->response);
     raw_await_end(f->loop, &f->client);
@@ -415,7 +415,7 @@ static void response_letters(struct fixture *f, size_t bytes, bool chunked)
     tls_send(&client, GET);
     fixture_await_requests(f, requests);
     start_response(f->call, 200, chunked ? UINT64_MAX : bytes);
-    http_response_send(&f->call->response, http1_body_copy((struct slice){body, bytes}), true);
+    http_response_send(&f->call->response, body_piece_copy((struct slice){body, bytes}), true);
     tls_await(&client, chunked ? "Z\r\n0\r\n\r\n" : "Z");
     fixture_await_gone(f, requests);
     free(body);
@@ -455,7 +455,7 @@ static void response_that_cannot_be_written_is_not_complete(void **state)
         start_response(f->call, 200, MANY_BYTES * 10);
         char *body = letters(MANY_BYTES * 10);
         http_response_send(&f->call->response,
-                           http1_body_borrow((struct slice){body, MANY_BYTES * 10}, free, body),
+                           body_piece_borrow((struct slice){body, MANY_BYTES * 10}, free, body),
                            true);
         if (n == 2) {
             fixture_turns(f, 10);

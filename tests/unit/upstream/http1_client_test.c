@@ -2,14 +2,14 @@
  *
  * Exchanges: what goes out, what comes back, and when. The connections: http1_conn_test.c.
  */
-#include "tests/unit/upstream/http1_fixture.h"
+#include "tests/unit/upstream/http1_client_fixture.h"
 
 /* ---- ordinary exchanges ---- */
 
 static void request_is_written_and_a_response_with_a_length_read(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.head = SLICE_LIT("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n");
     r.body = SLICE_LIT("abc");
@@ -22,10 +22,10 @@ static void request_is_written_and_a_response_with_a_length_read(void **state)
     assert_string_equal(text_cstr(&f->reason), "Made");
     assert_int_equal(f->nheaders, 2);
     assert_body(f, "hello");
-    assert_true(http1_reusable(f->conn));
-    assert_true(http1_any_written(f->conn));
-    assert_true(http1_any_received(f->conn));
-    struct http1_times t = http1_times(f->conn);
+    assert_true(http1_client_reusable(f->conn));
+    assert_true(http1_client_any_written(f->conn));
+    assert_true(http1_client_any_received(f->conn));
+    struct http1_client_times t = http1_client_times(f->conn);
     assert_true(t.written_us != 0);
     assert_true(t.first_byte_us >= t.written_us);
     assert_true(t.last_byte_us >= t.first_byte_us);
@@ -38,14 +38,14 @@ static void a_connection_serves_one_request_after_another(void **state)
     for (int i = 0; i < 5; ++i) {
         exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         assert_body(f, "ok");
-        assert_true(http1_reusable(f->conn));
+        assert_true(http1_client_reusable(f->conn));
     }
 }
 
 static void head_and_body_of_one_segment_come_in_one_turn(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -60,20 +60,20 @@ static void responses_without_a_body_end_with_their_head(void **state)
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     assert_true(f->ended);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
     exchange(f, "HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n");
     assert_true(f->ended);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     assert_true(f->ended);
     assert_int_equal(f->bodies, 0);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 static void response_to_head_has_no_body_whatever_it_announces(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.is_head = true;
     start(f, &r);
@@ -81,7 +81,7 @@ static void response_to_head_has_no_body_whatever_it_announces(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_int_equal(f->bodies, 0);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 static void chunks_are_decoded(void **state)
@@ -92,7 +92,7 @@ static void chunks_are_decoded(void **state)
                 "3\r\nabc\r\n5;ext=1\r\ndefgh\r\n0\r\nTrailer: x\r\n\r\n");
     assert_true(f->ended);
     assert_body(f, "abcdefgh");
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 static void chunks_cut_anywhere_are_decoded(void **state)
@@ -100,7 +100,7 @@ static void chunks_cut_anywhere_are_decoded(void **state)
     struct fixture *f = *state;
     const char *response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
                            "3\r\nabc\r\n0A\r\n0123456789\r\n0\r\n\r\n";
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     for (const char *p = response; *p != '\0'; ++p) {
@@ -110,7 +110,7 @@ static void chunks_cut_anywhere_are_decoded(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_body(f, "abc0123456789");
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 static void many_small_chunks_come_in_few_parts(void **state)
@@ -127,7 +127,7 @@ static void many_small_chunks_come_in_few_parts(void **state)
     exchange(f, text_cstr(&t));
     assert_true(f->ended);
     assert_int_equal(f->body_bytes, 2000 + 40 * 300);
-    assert_true(f->parts_max <= HTTP1_BODY_PARTS_MAX);
+    assert_true(f->parts_max <= BODY_PIECE_PARTS_MAX);
     assert_memory_equal(f->body.p, "01234567890123", 14);
     assert_memory_equal(f->body.p + 2000 + 300 * 40 - 3, "039", 3);
     text_fini(&t);
@@ -136,7 +136,7 @@ static void many_small_chunks_come_in_few_parts(void **state)
 static void body_without_framing_ends_with_the_connection(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     await_request(f);
@@ -146,7 +146,7 @@ static void body_without_framing_ends_with_the_connection(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_body(f, "some bytes");
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void interim_responses_are_dropped(void **state)
@@ -158,7 +158,7 @@ static void interim_responses_are_dropped(void **state)
     assert_true(f->ended);
     assert_int_equal(f->heads, 1);
     assert_int_equal(f->status, 200);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 static void large_bodies_stream_both_ways(void **state)
@@ -166,7 +166,7 @@ static void large_bodies_stream_both_ways(void **state)
     struct fixture *f = *state;
     size_t bytes = (size_t)64 << 20;
     char *body = xcalloc(1, bytes);
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
     char head[100];
 
     snprintf(head, sizeof(head), "POST / HTTP/1.1\r\nContent-Length: %zu\r\n\r\n", bytes);
@@ -183,7 +183,7 @@ static void large_bodies_stream_both_ways(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_int_equal(f->body_bytes, bytes);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
     free(body);
 }
 
@@ -194,7 +194,7 @@ static void early_response_is_passed_on_and_the_connection_not_reused(void **sta
     struct fixture *f = *state;
     size_t bytes = (size_t)16 << 20; /* more than the sockets hold */
     char *body = xcalloc(1, bytes);
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.body = (struct slice){body, bytes};
     start(f, &r);
@@ -203,15 +203,15 @@ static void early_response_is_passed_on_and_the_connection_not_reused(void **sta
     assert_true(f->ended);
     assert_int_equal(f->status, 413);
     assert_body(f, "no");
-    assert_false(http1_reusable(f->conn));
-    assert_int_equal(http1_times(f->conn).written_us, 0);
+    assert_false(http1_client_reusable(f->conn));
+    assert_int_equal(http1_client_times(f->conn).written_us, 0);
     free(body);
 }
 
 static void response_cut_short_is_an_error(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     await_request(f);
@@ -221,13 +221,13 @@ static void response_cut_short_is_an_error(void **state)
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_PEER_CLOSED);
     assert_body(f, "half");
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void chunked_response_cut_short_is_an_error(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     await_request(f);
@@ -242,7 +242,7 @@ static void chunked_response_cut_short_is_an_error(void **state)
 static void reset_within_a_body_that_ends_by_close_is_an_error(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\n\r\nsome");
@@ -257,7 +257,7 @@ static void reset_within_a_body_that_ends_by_close_is_an_error(void **state)
 static void pause_at_first_body(struct fixture *f)
 {
     if (f->bodies == 1)
-        http1_pause(f->conn);
+        http1_client_pause(f->conn);
 }
 
 /*
@@ -268,7 +268,7 @@ static void end_during_an_upload(struct fixture *f, void (*end)(struct fixture *
 {
     size_t bytes = (size_t)16 << 20;
     char *body = xcalloc(1, bytes);
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.body = (struct slice){body, bytes};
     f->at_body = pause_at_first_body;
@@ -279,7 +279,7 @@ static void end_during_an_upload(struct fixture *f, void (*end)(struct fixture *
     end(f);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);
-    http1_resume(f->conn);
+    http1_client_resume(f->conn);
     raw_turn_until(f->loop, is_over, f);
     free(body);
 }
@@ -317,7 +317,7 @@ static void end_that_precedes_a_reset_is_the_end_of_a_body(void **state)
 static void connection_closed_before_a_response_is_reported_with_how_far_it_got(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     await_request(f);
@@ -325,8 +325,8 @@ static void connection_closed_before_a_response_is_reported_with_how_far_it_got(
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_PEER_CLOSED);
-    assert_true(http1_any_written(f->conn));
-    assert_false(http1_any_received(f->conn));
+    assert_true(http1_client_any_written(f->conn));
+    assert_false(http1_client_any_received(f->conn));
 }
 
 static void bytes_after_the_end_forbid_reuse(void **state)
@@ -336,7 +336,7 @@ static void bytes_after_the_end_forbid_reuse(void **state)
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok+");
     assert_true(f->ended);
     assert_body(f, "ok");
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void both_a_coding_and_a_length_forbid_reuse(void **state)
@@ -347,7 +347,7 @@ static void both_a_coding_and_a_length_forbid_reuse(void **state)
                 "2\r\nok\r\n0\r\n\r\n");
     assert_true(f->ended);
     assert_body(f, "ok");
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void bytes_after_the_last_chunk_forbid_reuse(void **state)
@@ -357,7 +357,7 @@ static void bytes_after_the_last_chunk_forbid_reuse(void **state)
     exchange(f, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP");
     assert_true(f->ended);
     assert_body(f, "ok");
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void connection_close_forbids_reuse(void **state)
@@ -366,7 +366,7 @@ static void connection_close_forbids_reuse(void **state)
 
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x, Close\r\n\r\n");
     assert_true(f->ended);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 /* ---- garbage ---- */
@@ -377,8 +377,8 @@ static void assert_bad_response(struct fixture *f, const char *response)
     if (!f->failed)
         fail_msg("accepted: %s", response);
     assert_int_equal(f->error, ERR_BAD_RESPONSE);
-    assert_false(http1_reusable(f->conn));
-    http1_close(f->conn);
+    assert_false(http1_client_reusable(f->conn));
+    http1_client_close(f->conn);
     f->conn = NULL;
     raw_fini(&f->worker);
     connect_to_worker(f);
@@ -419,21 +419,21 @@ static struct text interim_responses(unsigned n)
 static void a_hundred_interim_responses_pass_before_each_response(void **state)
 {
     struct fixture *f = *state;
-    struct text t = interim_responses(HTTP1_INTERIM_MAX);
+    struct text t = interim_responses(HTTP1_CLIENT_INTERIM_MAX);
 
-    assert_int_equal(HTTP1_INTERIM_MAX, 100);
+    assert_int_equal(HTTP1_CLIENT_INTERIM_MAX, 100);
     for (unsigned i = 0; i < 3; ++i) {
         exchange(f, text_cstr(&t));
         assert_true(f->ended);
         assert_body(f, "ab");
-        assert_true(http1_reusable(f->conn));
+        assert_true(http1_client_reusable(f->conn));
     }
     text_fini(&t);
 }
 
 static void one_interim_response_more_is_rejected(void **state)
 {
-    struct text t = interim_responses(HTTP1_INTERIM_MAX + 1);
+    struct text t = interim_responses(HTTP1_CLIENT_INTERIM_MAX + 1);
 
     assert_bad_response(*state, text_cstr(&t));
     text_fini(&t);
@@ -456,7 +456,7 @@ static void endless_head_is_rejected(void **state)
 static void large_head_in_many_pieces_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n");
@@ -471,20 +471,20 @@ static void large_head_in_many_pieces_is_read(void **state)
     assert_true(f->ended);
     assert_int_equal(f->nheaders, 91);
     assert_body(f, "ok");
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 /* ---- back-pressure ---- */
 
 static void pause_at_head(struct fixture *f)
 {
-    http1_pause(f->conn);
+    http1_client_pause(f->conn);
 }
 
 static void paused_response_is_not_read(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
     size_t bytes = (size_t)32 << 20;
     char *body = xcalloc(1, bytes);
     size_t sent = 0;
@@ -504,7 +504,7 @@ static void paused_response_is_not_read(void **state)
     assert_int_equal(f->bodies, 1);
     assert_true(f->body_bytes <= (size_t)256 << 10);
     f->at_body = NULL;
-    http1_resume(f->conn);
+    http1_client_resume(f->conn);
     raw_send_bytes(f->loop, &f->worker, (struct slice){body + sent, bytes - sent});
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
@@ -515,7 +515,7 @@ static void paused_response_is_not_read(void **state)
 static void bytes_read_with_the_head_wait_for_resume(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     f->at_head = pause_at_head;
     start(f, &r);
@@ -526,11 +526,11 @@ static void bytes_read_with_the_head_wait_for_resume(void **state)
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);
     assert_int_equal(f->bodies, 0);
-    http1_resume(f->conn);
+    http1_client_resume(f->conn);
     assert_int_equal(f->bodies, 0); /* not inside the call */
     raw_turn_until(f->loop, is_over, f);
     assert_body(f, "head");
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 /* ---- time ---- */
@@ -538,21 +538,21 @@ static void bytes_read_with_the_head_wait_for_resume(void **state)
 static void silence_before_the_first_byte_times_out(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.first_byte_timeout_ms = 20;
     start(f, &r);
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
-    assert_string_equal(http1_timeout_setting(f->conn), "first_byte_timeout");
-    assert_false(http1_reusable(f->conn));
+    assert_string_equal(http1_client_timeout_setting(f->conn), "first_byte_timeout");
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void silence_within_a_body_times_out(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.between_bytes_timeout_ms = 20;
     start(f, &r);
@@ -560,7 +560,7 @@ static void silence_within_a_body_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
-    assert_string_equal(http1_timeout_setting(f->conn), "between_bytes_timeout");
+    assert_string_equal(http1_client_timeout_setting(f->conn), "between_bytes_timeout");
     assert_body(f, "he");
 }
 
@@ -569,7 +569,7 @@ static void worker_that_does_not_take_the_request_times_out(void **state)
     struct fixture *f = *state;
     size_t bytes = (size_t)16 << 20;
     char *body = xcalloc(1, bytes);
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.body = (struct slice){body, bytes};
     r.between_bytes_timeout_ms = 20;
@@ -577,15 +577,15 @@ static void worker_that_does_not_take_the_request_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
-    assert_string_equal(http1_timeout_setting(f->conn), "between_bytes_timeout");
-    assert_true(http1_any_written(f->conn));
+    assert_string_equal(http1_client_timeout_setting(f->conn), "between_bytes_timeout");
+    assert_true(http1_client_any_written(f->conn));
     free(body);
 }
 
 static void time_stops_while_paused(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     f->at_head = pause_at_head;
     r.between_bytes_timeout_ms = 10;
@@ -598,7 +598,7 @@ static void time_stops_while_paused(void **state)
         loop_turn(f->loop, RAW_TURN_MS);
     assert_false(f->failed);
     raw_send(f->loop, &f->worker, "ok");
-    http1_resume(f->conn);
+    http1_client_resume(f->conn);
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
 }

@@ -368,5 +368,5 @@ int main(void)
         cmocka_unit_test(absolute_targets_are_taken_apart),
     };
 
-    return cmocka_run_group_tests_name("http1_request", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("http1_client_request", tests, NULL, NULL);
 }

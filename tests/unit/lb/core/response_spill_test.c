@@ -74,13 +74,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct http1_body *bytes(struct fixture *f, size_t n)
+static struct body_piece *bytes(struct fixture *f, size_t n)
 {
     unsigned char *p = malloc(n);
 
     for (size_t i = 0; i < n; ++i)
         p[i] = f->next_in++;
-    return http1_body_borrow((struct slice){(char *)p, n}, free, p);
+    return body_piece_borrow((struct slice){(char *)p, n}, free, p);
 }
 
 static bool put(struct fixture *f, size_t n)
@@ -91,14 +91,14 @@ static bool put(struct fixture *f, size_t n)
 /* Takes at most MAX bytes, which are those that follow; how many. */
 static size_t take(struct fixture *f, size_t max)
 {
-    struct http1_body *b = response_spill_take(f->spill, max);
+    struct body_piece *b = response_spill_take(f->spill, max);
     size_t n = b->bytes;
 
     for (size_t i = 0; i < b->nparts; ++i) {
         for (size_t k = 0; k < b->parts[i].len; ++k)
             assert_int_equal((unsigned char)b->parts[i].p[k], f->next_out++);
     }
-    http1_body_release(b);
+    body_piece_release(b);
     return n;
 }
 

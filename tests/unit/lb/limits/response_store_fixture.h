@@ -82,10 +82,10 @@ static inline bool tell_head(struct stored_maker *m, const char *head, const cha
 
 static inline void tell_body(struct stored_maker *m, struct slice bytes)
 {
-    struct http1_body *body = http1_body_copy(bytes);
+    struct body_piece *body = body_piece_copy(bytes);
 
     stored_maker_body(m, body);
-    http1_body_release(body);
+    body_piece_release(body);
 }
 
 struct made {

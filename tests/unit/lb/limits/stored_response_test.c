@@ -262,13 +262,13 @@ static void body_that_is_being_sent_outlives_the_last_other_reference(void **sta
 {
     struct fixture *f = *state;
     struct stored_response *c = make(f, "", "body");
-    struct http1_body *body = stored_take_body(c);
+    struct body_piece *body = stored_take_body(c);
 
     stored_put(c);
     assert_true(stored_memory_used(&f->memory) > 0);
     assert_int_equal(body->nparts, 1);
     assert_slice(body->parts[0], "body");
-    http1_body_release(body);
+    body_piece_release(body);
     assert_int_equal(stored_memory_used(&f->memory), 0);
 }
 

@@ -128,7 +128,7 @@ static void last_response_reaches_a_client_that_has_sent_more(void **state)
     fixture_turns(f, 5);
     memset(body, 'z', LARGE);
     start_response(f->call, 200, LARGE);
-    http_response_send(&f->call->response, http1_body_copy((struct slice){body, LARGE}), true);
+    http_response_send(&f->call->response, body_piece_copy((struct slice){body, LARGE}), true);
     fixture_send(f, GET);
     raw_await_end(f->loop, &f->client);
     assert_true(f->client.ended);
@@ -251,7 +251,7 @@ static void cut_ends_a_request_that_waits_and_one_that_is_written(void **state)
         fixture_await_requests(f, i + 1);
         if (i == 1) {
             start_response(f->call, 200, LARGE);
-            http_response_send(&f->call->response, http1_body_copy((struct slice){p, LARGE}), true);
+            http_response_send(&f->call->response, body_piece_copy((struct slice){p, LARGE}), true);
         }
         fixture_turns(f, 5);
         http_server_cut(f->server);

@@ -7,8 +7,8 @@
  * returns: what the client does not take at once is read out of it, and queued like all else.
  */
 #include "common/base/bytes.h"
-#include "common/http/http1_stream.h"
-#include "common/upstream/http1_body.h"
+#include "common/http/http1_server_stream.h"
+#include "common/upstream/body_piece.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ enum {
 
 /* ---- the piece ---- */
 
-void http1_drop_piece(struct http_response *r)
+void http1_server_drop_piece(struct http_response *r)
 {
     struct http_piece *p = &r->piece;
 
@@ -68,7 +68,7 @@ char *http_response_room(struct http_response *r, size_t bytes)
     if (r->over)
         return NULL;
     ASSERT(r->req->stream == NULL);
-    http1_drop_piece(r);
+    http1_server_drop_piece(r);
     r->piece = take_piece(r, FRONT_ROOM, bytes + BEHIND_ROOM);
     return r->piece.p + r->piece.from;
 }
@@ -152,7 +152,7 @@ static struct iovec write_head(struct http_response *r)
         if (there.len != 0)
             there.p += p->from;
         larger.to = (size_t)(put_slice(larger.p + larger.from, there) - larger.p);
-        http1_drop_piece(r);
+        http1_server_drop_piece(r);
         *p = larger;
     }
     char *head = p->p + p->from - fields;
@@ -171,9 +171,9 @@ static struct iovec write_head(struct http_response *r)
     return (struct iovec){head, p->to - p->from};
 }
 
-struct http_tunnel_bytes http1_upgrade(struct http_response *r)
+struct http_tunnel_bytes http1_server_upgrade(struct http_response *r)
 {
-    const struct http1_stream *x = r->conn->http1;
+    const struct http1_server_stream *x = r->conn->http1;
     struct http_tunnel_bytes bytes = {.to_worker = {0}, .to_client = {0}};
     struct iovec head = write_head(r);
 
@@ -199,8 +199,8 @@ static size_t response_join(struct http_response *r, struct iovec *vectors, size
         at = put_slice(at, (struct slice){vectors[i].iov_base, vectors[i].iov_len});
     p->to += bytes;
     vectors[0].iov_len += bytes;
-    r->joined_bytes = http1_bodies_bytes(&r->sending);
-    http1_bodies_release(&r->sending);
+    r->joined_bytes = body_pieces_bytes(&r->sending);
+    body_pieces_release(&r->sending);
     return 1;
 }
 
@@ -266,10 +266,10 @@ bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags)
     return true;
 }
 
-bool http1_send(struct http_response *r, struct iovec *iov, size_t n, bool last)
+bool http1_server_send(struct http_response *r, struct iovec *iov, size_t n, bool last)
 {
     struct http_conn *c = r->conn;
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
     bool ends = last && r->chunked; /* by a chunk of its own, if need be */
     bool head = !r->head_sent;
 
@@ -287,35 +287,35 @@ bool http1_send(struct http_response *r, struct iovec *iov, size_t n, bool last)
         }
     }
     if (!http_write(&c->transport, &iov, &n, r->moving ? MSG_MORE : 0)) {
-        ASSERT(n <= HTTP1_UNSENT_MAX);
+        ASSERT(n <= HTTP1_SERVER_UNSENT_MAX);
         memcpy(x->unsent, iov, n * sizeof(*iov));
         x->unsent_at = 0;
         x->unsent_n = n;
         x->last = last;
         /* A failure is found when it is tried again. */
-        transport_await_writable(&c->transport, http1_write_on);
+        transport_await_writable(&c->transport, http1_server_write_on);
         return false;
     }
-    http1_drop_piece(r);
+    http1_server_drop_piece(r);
     /* The caller still uses the request. */
     if (last)
         loop_defer_once(c->server->loop, &x->finish);
     return true;
 }
 
-void http1_write_on(void *conn)
+void http1_server_write_on(void *conn)
 {
     struct http_conn *c = conn;
-    struct http1_stream *x = c->http1;
+    struct http1_server_stream *x = c->http1;
 
     if (x == NULL)
         return;
-    if (x->state != HTTP1_BUSY) {
+    if (x->state != HTTP1_SERVER_BUSY) {
         struct iovec *interim = &x->interim;
         size_t n = interim->iov_len != 0 ? 1 : 0;
 
         if (!http_write(&c->transport, &interim, &n, 0) && errno == EAGAIN)
-            transport_await_writable(&c->transport, http1_write_on);
+            transport_await_writable(&c->transport, http1_server_write_on);
         else
             x->interim.iov_len = 0; /* a failure is found, and reported, by the next read */
         return;
@@ -327,21 +327,21 @@ void http1_write_on(void *conn)
     bool taken = http_write(&c->transport, &iov, &x->unsent_n, 0);
     x->unsent_at = (size_t)(iov - x->unsent);
     if (!taken && errno == EAGAIN) {
-        transport_await_writable(&c->transport, http1_write_on);
+        transport_await_writable(&c->transport, http1_server_write_on);
         return;
     }
     if (!taken) {
         http_conn_close(c);
         return;
     }
-    http1_drop_piece(r);
+    http1_server_drop_piece(r);
     if (x->last)
         http_response_finished(r);
     else
         http_response_proceed(r);
 }
 
-void http1_cut(struct http_response *r)
+void http1_server_cut(struct http_response *r)
 {
     struct http_conn *c = r->conn;
     bool ends_by_close = r->req->version < 0x101 && r->left_bytes == UINT64_MAX;
@@ -414,6 +414,6 @@ ssize_t http_response_move(struct http_response *r, struct transport *from, size
         ASSERT(got > 0 || (got == -1 && errno == EINTR));
         at += got > 0 ? (size_t)got : 0;
     }
-    http_response_send(r, http1_body_borrow((struct slice){rest, left}, free, rest), false);
+    http_response_send(r, body_piece_borrow((struct slice){rest, left}, free, rest), false);
     return n;
 }

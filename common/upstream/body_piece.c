@@ -3,7 +3,7 @@
  * Chunks are decoded in place: large ones become parts of their own, small ones are moved together
  * over the framing between them, so that a body of one-byte chunks does not cost a part for each.
  */
-#include "common/upstream/http1_body.h"
+#include "common/upstream/body_piece.h"
 #include "common/base/bytes.h"
 #include "common/wire/http1_bytes.h"
 
@@ -15,7 +15,7 @@ enum {
     COMPACT_MAX = 2048,
 };
 
-void http1_body_init(struct http1_body *b, struct loop *home)
+void body_piece_init(struct body_piece *b, struct loop *home)
 {
     list_init(&b->node);
     b->nparts = b->bytes = 0;
@@ -24,23 +24,23 @@ void http1_body_init(struct http1_body *b, struct loop *home)
     b->home = home;
 }
 
-struct http1_body *http1_body_create(size_t room)
+struct body_piece *body_piece_create(size_t room)
 {
-    struct http1_body *b = xmalloc(sizeof(*b) + room);
+    struct body_piece *b = xmalloc(sizeof(*b) + room);
 
-    http1_body_init(b, NULL);
+    body_piece_init(b, NULL);
     return b;
 }
 
-struct http1_body *http1_body_resize(struct http1_body *b, size_t bytes)
+struct body_piece *body_piece_resize(struct body_piece *b, size_t bytes)
 {
     ASSERT(b->nparts == 0);
     b = xrealloc(b, sizeof(*b) + bytes);
-    http1_body_init(b, NULL);
+    body_piece_init(b, NULL);
     return b;
 }
 
-void http1_body_release(struct http1_body *b)
+void body_piece_release(struct body_piece *b)
 {
     if (b == NULL)
         return;
@@ -52,17 +52,17 @@ void http1_body_release(struct http1_body *b)
         free(b);
 }
 
-void http1_bodies_release(struct list *bodies)
+void body_pieces_release(struct list *bodies)
 {
     struct list *node;
 
     while ((node = list_pop_front(bodies)) != NULL)
-        http1_body_release(list_entry(node, struct http1_body, node));
+        body_piece_release(list_entry(node, struct body_piece, node));
 }
 
-size_t http1_bodies_bytes(const struct list *bodies)
+size_t body_pieces_bytes(const struct list *bodies)
 {
-    const struct http1_body *b;
+    const struct body_piece *b;
     size_t bytes = 0;
 
     list_for_each_entry (b, bodies, node)
@@ -70,7 +70,7 @@ size_t http1_bodies_bytes(const struct list *bodies)
     return bytes;
 }
 
-void http1_body_clip(struct http1_body *b, uint64_t max)
+void body_piece_clip(struct body_piece *b, uint64_t max)
 {
     while (b->bytes > max) {
         struct slice *part = &b->parts[b->nparts - 1];
@@ -83,16 +83,16 @@ void http1_body_clip(struct http1_body *b, uint64_t max)
     }
 }
 
-static void add_part(struct http1_body *b, struct slice data)
+static void add_part(struct body_piece *b, struct slice data)
 {
-    ASSERT(b->nparts < HTTP1_BODY_PARTS_MAX);
+    ASSERT(b->nparts < BODY_PIECE_PARTS_MAX);
     b->parts[b->nparts++] = data;
     b->bytes += data.len;
 }
 
-struct http1_body *http1_body_copy(struct slice bytes)
+struct body_piece *body_piece_copy(struct slice bytes)
 {
-    struct http1_body *b = http1_body_create(bytes.len);
+    struct body_piece *b = body_piece_create(bytes.len);
 
     if (bytes.len != 0) {
         memcpy(b->memory, bytes.p, bytes.len);
@@ -101,9 +101,9 @@ struct http1_body *http1_body_copy(struct slice bytes)
     return b;
 }
 
-struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold), void *hold)
+struct body_piece *body_piece_borrow(struct slice bytes, void (*release)(void *hold), void *hold)
 {
-    struct http1_body *b = http1_body_create(0);
+    struct body_piece *b = body_piece_create(0);
 
     b->hold = hold;
     b->release = release;
@@ -112,21 +112,21 @@ struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *h
     return b;
 }
 
-struct http1_body *http1_body_compact(struct http1_body *b)
+struct body_piece *body_piece_compact(struct body_piece *b)
 {
     if (b->home == NULL || b->bytes > COMPACT_MAX)
         return b;
-    struct http1_body *copy = http1_body_create(b->bytes);
+    struct body_piece *copy = body_piece_create(b->bytes);
     char *at = copy->memory;
     for (size_t i = 0; i < b->nparts; ++i)
         at = put_slice(at, b->parts[i]);
     if (b->bytes != 0)
         add_part(copy, (struct slice){copy->memory, b->bytes});
-    http1_body_release(b);
+    body_piece_release(b);
     return copy;
 }
 
-static noinline_ enum err take_chunks(struct http1_body *b, struct http1_chunked *chunked,
+static noinline_ enum err take_chunks(struct body_piece *b, struct http1_chunked *chunked,
                                       struct slice *bytes)
 {
     enum err e = ERR_OK;
@@ -139,7 +139,7 @@ static noinline_ enum err take_chunks(struct http1_body *b, struct http1_chunked
             return e;
         slice_take(bytes, used);
         size_t n = b->nparts;
-        if (data.len != 0 && (n == 0 || (data.len > MERGE_MAX && n < HTTP1_BODY_PARTS_MAX))) {
+        if (data.len != 0 && (n == 0 || (data.len > MERGE_MAX && n < BODY_PIECE_PARTS_MAX))) {
             add_part(b, data);
         } else if (data.len != 0) {
             /* Within one writable buffer, and DATA always behind *LAST. */
@@ -153,7 +153,7 @@ static noinline_ enum err take_chunks(struct http1_body *b, struct http1_chunked
     return e;
 }
 
-enum err http1_body_take(struct http1_body *b, struct body_framing *f, struct slice *bytes)
+enum err body_piece_take(struct body_piece *b, struct body_framing *f, struct slice *bytes)
 {
     ASSERT(b->nparts == 0);
     switch (f->kind) {

@@ -3,7 +3,7 @@
  * A worker's connection with TLS: what the library has read ahead, and messages of TLS itself.
  */
 #include "tests/support/self_signed.h"
-#include "tests/unit/upstream/http1_fixture.h"
+#include "tests/unit/upstream/http1_client_fixture.h"
 
 enum { RECORD_BYTES = 16 * 1024, RECORDS = 20 };
 
@@ -45,11 +45,11 @@ static void connect_with_tls(struct fixture *f)
     struct worker_tls *tls = worker_tls_create(&(struct worker_tls_options){.verify = false}, &d);
     struct tls_peer *peer = tls_peer_create(tls, "worker.test", "app", "worker", 1);
 
-    http1_close(f->conn);
+    http1_client_close(f->conn);
     raw_close(&f->worker);
     fed = f->worker.in.len;
     f->connected = false;
-    f->attempt = http1_connect_tls(f->loop, &f->addr, peer, 5000, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, &f->addr, peer, 5000, on_connect, f);
     raw_accept(f->loop, f->listener, &f->worker);
     raw_turn_until(f->loop, is_connected, f);
     assert_int_equal(f->connect_error, ERR_OK);
@@ -86,20 +86,20 @@ static void tls_write(struct fixture *f, const char *bytes, size_t n)
 
 static void pause_and_resume(struct fixture *f)
 {
-    http1_pause(f->conn);
-    http1_resume(f->conn);
+    http1_client_pause(f->conn);
+    http1_client_resume(f->conn);
 }
 
 static void reading_may_pause_and_resume_at_every_part_of_what_was_read_ahead(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
     char head[64];
     char *body = xcalloc(1, RECORD_BYTES);
 
     f->at_body = pause_and_resume;
     start(f, &r);
-    http1_room(f->conn, 1); /* a record is read in several parts */
+    http1_client_room(f->conn, 1); /* a record is read in several parts */
     snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n",
              RECORDS * RECORD_BYTES);
     tls_write(f, head, strlen(head));
@@ -126,14 +126,14 @@ static void send_messages(struct fixture *f, unsigned n, bool tickets)
 
 static void assert_flood_ends_the_connection(struct fixture *f, unsigned n, bool tickets)
 {
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     send_messages(f, n, tickets);
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TLS_FAILED);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void a_flood_of_key_updates_ends_the_connection(void **state)
@@ -149,7 +149,7 @@ static void a_flood_of_session_tickets_ends_the_connection(void **state)
 static void some_messages_of_tls_are_accepted_between_responses(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     for (unsigned i = 0; i < 2; ++i) {
         start(f, &r);
@@ -158,7 +158,7 @@ static void some_messages_of_tls_are_accepted_between_responses(void **state)
         raw_turn_until(f->loop, is_over, f);
         assert_true(f->ended);
         assert_body(f, "ok");
-        assert_true(http1_reusable(f->conn));
+        assert_true(http1_client_reusable(f->conn));
     }
 }
 

@@ -3,7 +3,7 @@
  * Bodies that the user has moved instead of getting them: when that is asked for, what follows from
  * each of the user's responses, and that an exchange ends as any other does.
  */
-#include "tests/unit/upstream/http1_fixture.h"
+#include "tests/unit/upstream/http1_client_fixture.h"
 
 #include <sys/ioctl.h>
 
@@ -42,11 +42,11 @@ static ssize_t take(void *context, struct transport *from, size_t max)
         moved.bytes += (size_t)n;
     }
     if (n > 0 && moved.pause)
-        http1_pause(f->conn);
+        http1_client_pause(f->conn);
     return n;
 }
 
-static const struct http1_events moving_events = {
+static const struct http1_client_events moving_events = {
     .on_head = on_head,
     .on_body = on_body,
     .on_moving = take,
@@ -54,9 +54,9 @@ static const struct http1_events moving_events = {
     .on_upgrade = on_upgrade,
 };
 
-static struct http1_request moving_request(struct fixture *f)
+static struct http1_client_request moving_request(struct fixture *f)
 {
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     memset(&moved, 0, sizeof(moved));
     r.moves = true;
@@ -83,7 +83,7 @@ static void respond(struct fixture *f, size_t announced, const char *body, size_
     raw_send_bytes(f->loop, &f->worker, (struct slice){body, bytes});
 }
 
-static void exchange_large(struct fixture *f, const struct http1_request *r)
+static void exchange_large(struct fixture *f, const struct http1_client_request *r)
 {
     char *body = numbered(LARGE);
 
@@ -99,13 +99,13 @@ static void exchange_large(struct fixture *f, const struct http1_request *r)
 static void large_body_is_moved_whole_and_the_connection_serves_again(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
 
     for (int i = 0; i < 3; ++i) {
         exchange_large(f, &r);
         assert_true(moved.bytes > 0);
         assert_true(moved.bytes <= f->body.len * (unsigned)(i + 1));
-        assert_true(http1_reusable(f->conn));
+        assert_true(http1_client_reusable(f->conn));
     }
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsmall");
     assert_body(f, "small");
@@ -114,19 +114,19 @@ static void large_body_is_moved_whole_and_the_connection_serves_again(void **sta
 static void body_that_cannot_be_moved_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
 
     moved.reject = true;
     exchange_large(f, &r);
     assert_true(moved.rejected > 0);
     assert_int_equal(moved.bytes, 0);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 static void a_body_that_is_small_or_has_no_length_is_not_moved(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
     char *body = numbered(LARGE);
 
     start(f, &r);
@@ -153,7 +153,7 @@ static void a_body_that_is_small_or_has_no_length_is_not_moved(void **state)
 static void body_that_is_cut_short_while_it_is_moved_is_an_error(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
     char *body = numbered(LARGE);
 
     start(f, &r);
@@ -165,7 +165,7 @@ static void body_that_is_cut_short_while_it_is_moved_is_an_error(void **state)
     assert_int_equal(f->error, ERR_PEER_CLOSED);
     assert_true(moved.bytes > 0);
     assert_int_equal(f->body_bytes, LARGE);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
     free(body);
 }
 
@@ -179,7 +179,7 @@ static bool all_have_come(void *context)
 static void bytes_after_the_end_of_a_moved_body_are_nobodys(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
     char *body = numbered(LARGE);
 
     start(f, &r);
@@ -191,14 +191,14 @@ static void bytes_after_the_end_of_a_moved_body_are_nobodys(void **state)
     /* They are in the socket; its next check finds them. */
     for (int i = 0; i < 10; ++i)
         loop_turn(f->loop, 0);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
     free(body);
 }
 
 static void connection_is_listened_to_after_a_pause_at_the_last_byte(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
     char *body = numbered(MIDDLE);
 
     moved.whole = moved.pause = true;
@@ -207,11 +207,11 @@ static void connection_is_listened_to_after_a_pause_at_the_last_byte(void **stat
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_int_equal(moved.asked, 1);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
     raw_close(&f->worker);
-    for (int i = 0; i < 1000 && http1_reusable(f->conn); ++i)
+    for (int i = 0; i < 1000 && http1_client_reusable(f->conn); ++i)
         loop_turn(f->loop, RAW_TURN_MS);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
     free(body);
 }
 
@@ -224,7 +224,7 @@ static bool has_been_asked(void *context)
 static void pause_stops_moving_until_resumed(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
     char *body = numbered(LARGE);
 
     moved.pause = true;
@@ -237,7 +237,7 @@ static void pause_stops_moving_until_resumed(void **state)
     assert_int_equal(moved.asked, 1);
     assert_int_equal(moved.bytes, 10000);
     moved.pause = false;
-    http1_resume(f->conn);
+    http1_client_resume(f->conn);
     raw_turn_until(f->loop, is_over, f);
     assert_int_equal(f->body.len, LARGE);
     assert_memory_equal(f->body.p, body, LARGE);
@@ -247,7 +247,7 @@ static void pause_stops_moving_until_resumed(void **state)
 static void silence_within_a_body_that_is_moved_times_out(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = moving_request(f);
+    struct http1_client_request r = moving_request(f);
     char *body = numbered(LARGE);
 
     r.between_bytes_timeout_ms = 50;

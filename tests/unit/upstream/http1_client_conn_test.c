@@ -2,7 +2,7 @@
  *
  * Worker connections: opened, given up, idle, moved, upgraded.
  */
-#include "tests/unit/upstream/http1_fixture.h"
+#include "tests/unit/upstream/http1_client_fixture.h"
 
 #include <linux/sockios.h>
 #include <poll.h>
@@ -13,28 +13,28 @@
 static void a_cancelled_request_reports_nothing(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    http1_cancel(f->conn);
+    http1_client_cancel(f->conn);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);
     assert_false(is_over(f));
     assert_int_equal(f->heads, 0);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static void close_now(struct fixture *f)
 {
-    http1_close(f->conn);
+    http1_client_close(f->conn);
     f->conn = NULL;
 }
 
 static void connection_may_be_closed_within_on_head(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     f->at_head = close_now;
     start(f, &r);
@@ -47,7 +47,7 @@ static void connection_may_be_closed_within_on_head(void **state)
 static void connection_may_be_closed_within_on_body(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     f->at_body = close_now;
     start(f, &r);
@@ -59,17 +59,17 @@ static void connection_may_be_closed_within_on_body(void **state)
 
 static void request_again(struct fixture *f)
 {
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     f->at_end = NULL;
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
     start(f, &r);
 }
 
 static void next_request_may_start_within_the_last_callback(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     f->at_end = request_again;
     start(f, &r);
@@ -88,17 +88,17 @@ static void idle_connection_that_ends_is_found_dead(void **state)
     struct fixture *f = *state;
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
-    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn), true));
+    assert_true(http1_client_pool_ops.alive(http1_client_pooled(f->conn), true));
     raw_close(&f->worker);
-    while (http1_reusable(f->conn))
+    while (http1_client_reusable(f->conn))
         loop_turn(f->loop, RAW_TURN_MS);
-    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn), true));
-    struct http1_request r = get_request(f);
+    assert_false(http1_client_pool_ops.alive(http1_client_pooled(f->conn), true));
+    struct http1_client_request r = get_request(f);
     start(f, &r);
     assert_false(f->failed); /* not inside the call */
     raw_turn_until(f->loop, is_over, f);
     assert_int_equal(f->error, ERR_PEER_CLOSED);
-    assert_false(http1_any_written(f->conn));
+    assert_false(http1_client_any_written(f->conn));
 }
 
 static void connection_moves_between_loops(void **state)
@@ -108,12 +108,12 @@ static void connection_moves_between_loops(void **state)
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     struct loop *there = loop_create(1);
-    assert_true(http1_conn_pool_ops.detach(http1_pooled(f->conn)));
-    assert_true(http1_conn_pool_ops.attach(http1_pooled(f->conn), there));
+    assert_true(http1_client_pool_ops.detach(http1_client_pooled(f->conn)));
+    assert_true(http1_client_pool_ops.attach(http1_client_pooled(f->conn), there));
     f->loop = there;
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_body(f, "ok");
-    http1_close(f->conn);
+    http1_client_close(f->conn);
     f->conn = NULL;
     f->loop = here;
     loop_destroy(there);
@@ -123,16 +123,16 @@ static void idle_connection_that_ends_leaves_its_pool(void **state)
 {
     struct fixture *f = *state;
     struct conn_pool_settings s = {.max_waiting = 1};
-    struct conn_pool *pool = conn_pool_create(&http1_conn_pool_ops, &f->loop, 1);
+    struct conn_pool *pool = conn_pool_create(&http1_client_pool_ops, &f->loop, 1);
     struct conn_backend *b = conn_pool_backend(pool, SLICE_LIT("w"), SLICE_LIT("1"), 1, &s);
     struct conn_checkout options = {0};
     struct conn_waiter waiter = {0};
     struct conn_backend_view view;
 
     assert_int_equal(conn_checkout(b, f->loop, &options, &waiter), CONN_OPEN);
-    conn_opened(b, http1_pooled(f->conn), f->loop);
+    conn_opened(b, http1_client_pooled(f->conn), f->loop);
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
-    struct pooled_conn *p = http1_pooled(f->conn);
+    struct pooled_conn *p = http1_client_pooled(f->conn);
     f->conn = NULL;
     conn_checkin(&p, f->loop);
     conn_backend_view(b, &view);
@@ -177,8 +177,8 @@ static void take_with_late_bytes(struct loop_deferred *d)
     struct taker *t = container_of(d, struct taker, at_end);
 
     await_late_bytes(t->f);
-    t->unsure = http1_conn_pool_ops.alive(http1_pooled(t->f->conn), false);
-    t->sure = http1_conn_pool_ops.alive(http1_pooled(t->f->conn), true);
+    t->unsure = http1_client_pool_ops.alive(http1_client_pooled(t->f->conn), false);
+    t->sure = http1_client_pool_ops.alive(http1_client_pooled(t->f->conn), true);
     t->done = true;
 }
 
@@ -195,7 +195,7 @@ static void a_parked_connection_needs_no_check_in_a_turn_that_reported_nothing(v
     assert_false(t.sure);
     /* The next turn detects the bytes before the connection can be leased. */
     loop_turn(f->loop, RAW_TURN_MS);
-    assert_false(http1_reusable(f->conn));
+    assert_false(http1_client_reusable(f->conn));
 }
 
 static struct taker *taker_at_end;
@@ -224,9 +224,9 @@ static void between_turns_a_connection_is_checked_by_itself(void **state)
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     loop_turn(f->loop, 0);
-    assert_true(http1_conn_pool_ops.alive(http1_pooled(f->conn), false));
+    assert_true(http1_client_pool_ops.alive(http1_client_pooled(f->conn), false));
     await_late_bytes(f);
-    assert_false(http1_conn_pool_ops.alive(http1_pooled(f->conn), false));
+    assert_false(http1_client_pool_ops.alive(http1_client_pooled(f->conn), false));
 }
 
 static void move_and_take(struct loop_deferred *d)
@@ -234,8 +234,8 @@ static void move_and_take(struct loop_deferred *d)
     struct taker *t = container_of(d, struct taker, at_end);
     struct fixture *f = t->f;
 
-    assert_true(http1_conn_pool_ops.detach(http1_pooled(f->conn)));
-    assert_true(http1_conn_pool_ops.attach(http1_pooled(f->conn), f->loop));
+    assert_true(http1_client_pool_ops.detach(http1_client_pooled(f->conn)));
+    assert_true(http1_client_pool_ops.attach(http1_client_pooled(f->conn), f->loop));
     take_with_late_bytes(d);
 }
 
@@ -256,10 +256,10 @@ static void a_connection_that_came_from_another_loop_in_this_turn_is_checked(voi
 
 static enum err connect_error(struct fixture *f, const struct addr *a, uint64_t timeout_ms)
 {
-    http1_close(f->conn);
+    http1_client_close(f->conn);
     f->conn = NULL;
     f->connected = false;
-    f->attempt = http1_connect_tls(f->loop, a, NULL, timeout_ms, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, a, NULL, timeout_ms, on_connect, f);
     assert_false(f->connected); /* not inside the call */
     raw_turn_until_set(f->loop, &f->connected);
     assert_null(f->conn);
@@ -316,11 +316,11 @@ static void connecting_can_be_cancelled(void **state)
 {
     struct fixture *f = *state;
 
-    http1_close(f->conn);
+    http1_client_close(f->conn);
     f->conn = NULL;
     f->connected = false;
-    f->attempt = http1_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
-    http1_connect_cancel(f->attempt);
+    f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
+    http1_client_connect_cancel(f->attempt);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);
     assert_false(f->connected);
@@ -331,7 +331,7 @@ static void connecting_can_be_cancelled(void **state)
 static void upgraded_connection_is_handed_out_with_early_bytes(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.upgrade = SLICE_LIT("websocket");
     start(f, &r);
@@ -340,7 +340,7 @@ static void upgraded_connection_is_handed_out_with_early_bytes(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->upgraded);
     assert_int_equal(f->status, 101);
-    struct http1_upgraded upgraded = http1_take_upgraded(&f->conn);
+    struct http1_client_upgraded upgraded = http1_client_take_upgraded(&f->conn);
     assert_null(f->conn);
     assert_true(transport_is_open(&upgraded.transport));
     assert_string_equal(text_cstr(&upgraded.early), "early");
@@ -351,7 +351,7 @@ static void upgraded_connection_is_handed_out_with_early_bytes(void **state)
 static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
 {
     struct fixture *f = *state;
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     r.upgrade = SLICE_LIT("websocket");
     start(f, &r);
@@ -359,7 +359,7 @@ static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_int_equal(f->status, 403);
-    assert_true(http1_reusable(f->conn));
+    assert_true(http1_client_reusable(f->conn));
 }
 
 int main(void)
@@ -384,5 +384,5 @@ int main(void)
         TEST(upgrade_that_is_declined_is_an_ordinary_response),
     };
 
-    return cmocka_run_group_tests_name("http1_conn", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("http1_client_conn", tests, NULL, NULL);
 }

@@ -15,8 +15,8 @@ struct fixture {
     struct loop *loop;
     int listener;
     struct addr addr;
-    struct http1_connect *attempt;
-    struct http1_conn *conn;
+    struct http1_client_connect *attempt;
+    struct http1_client_conn *conn;
     enum err connect_error;
     bool connected;
     struct raw_peer worker;
@@ -33,7 +33,7 @@ struct fixture {
     void (*at_end)(struct fixture *f);
 };
 
-static inline void on_connect(void *context, struct http1_conn *c, enum err e)
+static inline void on_connect(void *context, struct http1_client_conn *c, enum err e)
 {
     struct fixture *f = context;
 
@@ -65,7 +65,7 @@ static inline void on_head(void *context, const struct http1_head *head, bool fi
         at_end(f);
 }
 
-static inline void on_body(void *context, struct http1_body *body, bool last)
+static inline void on_body(void *context, struct body_piece *body, bool last)
 {
     struct fixture *f = context;
 
@@ -77,7 +77,7 @@ static inline void on_body(void *context, struct http1_body *body, bool last)
         if (f->body.len < 1 << 20)
             text_add(&f->body, body->parts[i]);
     }
-    http1_body_release(body);
+    body_piece_release(body);
     if (f->at_body != NULL)
         f->at_body(f);
     if (last)
@@ -102,7 +102,7 @@ static inline void on_upgrade(void *context, const struct http1_head *head)
     f->upgraded = true;
 }
 
-static const struct http1_events events = {
+static const struct http1_client_events events = {
     .on_head = on_head,
     .on_body = on_body,
     .on_error = on_error,
@@ -123,7 +123,7 @@ static inline void forget_exchange(struct fixture *f)
 static inline void connect_to_worker(struct fixture *f)
 {
     f->connected = false;
-    f->attempt = http1_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
     raw_turn_until_set(f->loop, &f->connected);
     assert_int_equal(f->connect_error, ERR_OK);
     raw_accept(f->loop, f->listener, &f->worker);
@@ -147,7 +147,7 @@ static inline int teardown(void **state)
     struct fixture *f = *state;
 
     if (f->conn != NULL)
-        http1_close(f->conn);
+        http1_client_close(f->conn);
     raw_fini(&f->worker);
     close(f->listener);
     loop_destroy(f->loop);
@@ -157,9 +157,9 @@ static inline int teardown(void **state)
     return 0;
 }
 
-static inline struct http1_request get_request(struct fixture *f)
+static inline struct http1_client_request get_request(struct fixture *f)
 {
-    return (struct http1_request){
+    return (struct http1_client_request){
         .head = SLICE_LIT("GET / HTTP/1.1\r\nHost: w\r\n\r\n"),
         .first_byte_timeout_ms = 10000,
         .between_bytes_timeout_ms = 10000,
@@ -174,10 +174,10 @@ static inline void await_request(struct fixture *f)
     raw_await(f->loop, &f->worker, "\r\n\r\n");
 }
 
-static inline void start(struct fixture *f, const struct http1_request *r)
+static inline void start(struct fixture *f, const struct http1_client_request *r)
 {
     forget_exchange(f);
-    http1_request(f->conn, r);
+    http1_client_request(f->conn, r);
 }
 
 static inline bool is_over(void *context)
@@ -190,7 +190,7 @@ static inline bool is_over(void *context)
 /* One GET, with the response RESPONSE; until the exchange is over. */
 static inline void exchange(struct fixture *f, const char *response)
 {
-    struct http1_request r = get_request(f);
+    struct http1_client_request r = get_request(f);
 
     start(f, &r);
     raw_send(f->loop, &f->worker, response);

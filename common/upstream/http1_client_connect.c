@@ -11,7 +11,7 @@ enum {
     CONNECT_AGAIN_MS = 20,
 };
 
-struct http1_connect {
+struct http1_client_connect {
     struct loop *loop;
     struct addr addr;
     struct tls_peer *peer; /* counted; NULL: plain */
@@ -20,11 +20,11 @@ struct http1_connect {
     struct timer again;
     struct loop_deferred end; /* a result that is known immediately is reported later */
     int error;                /* errno of the last step that failed */
-    void (*cb)(void *context, struct http1_conn *c, enum err e);
+    void (*cb)(void *context, struct http1_client_conn *c, enum err e);
     void *context;
 };
 
-void http1_connect_cancel(struct http1_connect *a)
+void http1_client_connect_cancel(struct http1_client_connect *a)
 {
     timer_stop(&a->timeout);
     timer_stop(&a->again);
@@ -34,23 +34,23 @@ void http1_connect_cancel(struct http1_connect *a)
     free(a);
 }
 
-static void end_attempt(struct http1_connect *a, enum err e)
+static void end_attempt(struct http1_client_connect *a, enum err e)
 {
-    void (*cb)(void *, struct http1_conn *, enum err) = a->cb;
+    void (*cb)(void *, struct http1_client_conn *, enum err) = a->cb;
     void *context = a->context;
-    struct http1_conn *c = NULL;
+    struct http1_client_conn *c = NULL;
     int error = a->error;
 
     if (e == ERR_OK)
-        c = http1_conn_create(a->loop, &a->transport);
-    http1_connect_cancel(a);
+        c = http1_client_conn_create(a->loop, &a->transport);
+    http1_client_connect_cancel(a);
     errno = error;
     cb(context, c, e);
 }
 
 static void shake_hands(void *context)
 {
-    struct http1_connect *a = context;
+    struct http1_client_connect *a = context;
 
     switch (tls_link_handshake(a->transport.tls)) {
     case TLS_DONE:
@@ -71,7 +71,7 @@ static void shake_hands(void *context)
 }
 
 /* Attaches A to its loop, without watching for input yet. */
-static void attach_transport(struct http1_connect *a)
+static void attach_transport(struct http1_client_connect *a)
 {
     transport_attach(&a->transport, a->loop, shake_hands, a);
     transport_read(&a->transport, false);
@@ -99,7 +99,7 @@ static enum err error_of_errno(int error)
 }
 
 /* Handles the result of connect(2). */
-static void on_connected(struct http1_connect *a)
+static void on_connected(struct http1_client_connect *a)
 {
     enum err e = error_of_errno(a->error);
 
@@ -116,14 +116,14 @@ static void on_connected(struct http1_connect *a)
     shake_hands(a);
 }
 
-static void http1_connect_run_end(struct loop_deferred *d)
+static void http1_client_connect_run_end(struct loop_deferred *d)
 {
-    on_connected(container_of(d, struct http1_connect, end));
+    on_connected(container_of(d, struct http1_client_connect, end));
 }
 
-static void on_http1_connect_timeout(struct timer *t)
+static void on_http1_client_connect_timeout(struct timer *t)
 {
-    struct http1_connect *a = container_of(t, struct http1_connect, timeout);
+    struct http1_client_connect *a = container_of(t, struct http1_client_connect, timeout);
 
     if (a->transport.tls != NULL)
         tls_link_log(a->transport.tls, "handshake not completed in time");
@@ -132,7 +132,7 @@ static void on_http1_connect_timeout(struct timer *t)
 
 static void on_attempt_connected(void *context)
 {
-    struct http1_connect *a = context;
+    struct http1_client_connect *a = context;
     socklen_t len = sizeof(a->error);
 
     if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &a->error, &len) != 0)
@@ -140,7 +140,7 @@ static void on_attempt_connected(void *context)
     on_connected(a);
 }
 
-static void try_connect(struct http1_connect *a)
+static void try_connect(struct http1_client_connect *a)
 {
     bool local = a->addr.sa.sa_family == AF_UNIX;
     int fd = socket(a->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -168,15 +168,14 @@ static void try_connect(struct http1_connect *a)
 
 static void on_again(struct timer *t)
 {
-    try_connect(container_of(t, struct http1_connect, again));
+    try_connect(container_of(t, struct http1_client_connect, again));
 }
 
-struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
-                                        struct tls_peer *peer, uint64_t timeout_ms,
-                                        void (*cb)(void *context, struct http1_conn *c, enum err e),
-                                        void *context)
+struct http1_client_connect *http1_client_connect_tls(
+    struct loop *l, const struct addr *addr, struct tls_peer *peer, uint64_t timeout_ms,
+    void (*cb)(void *context, struct http1_client_conn *c, enum err e), void *context)
 {
-    struct http1_connect *a = xcalloc(1, sizeof(*a));
+    struct http1_client_connect *a = xcalloc(1, sizeof(*a));
 
     a->loop = l;
     a->addr = *addr;
@@ -184,8 +183,8 @@ struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
     a->cb = cb;
     a->context = context;
     a->transport = TRANSPORT_CLOSED;
-    a->end.run = http1_connect_run_end;
-    timer_init(&a->timeout, on_http1_connect_timeout);
+    a->end.run = http1_client_connect_run_end;
+    timer_init(&a->timeout, on_http1_client_connect_timeout);
     timer_init(&a->again, on_again);
     if (timeout_ms != 0)
         timer_start(l, &a->timeout, timeout_ms);
