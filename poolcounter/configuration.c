@@ -34,11 +34,11 @@ const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
 static void read_listen(struct poolcounter_config *c, struct diag *d)
 {
     const struct config_node *root = c->yaml.root;
-    const struct config_node *at = config_place(root, "listen", root);
+    const struct config_node *at = config_node_at(root, "listen", root);
     const struct text_list *list = &c->s.listen;
 
     if (!config_octal(c->s.listen_mode, &c->listen_mode))
-        config_complain(&c->yaml, config_place(root, "listen_mode", root), d,
+        config_complain(&c->yaml, config_node_at(root, "listen_mode", root), d,
                         "listen_mode: octal digits, such as 660");
     if (list->n == 0 || list->n > LISTENERS_MAX) {
         config_complain(&c->yaml, at, d, "listen: expected 1 to %d addresses", LISTENERS_MAX);

@@ -156,10 +156,10 @@ static uint64_t free_places(const struct worker *w)
 
 static void make_eligible(struct pool *p, struct worker *w)
 {
-    ASSERT(w->place == WORKER_INELIGIBLE);
-    list_remove(&w->place_node);
-    w->place = WORKER_ELIGIBLE;
-    list_push_front(&p->eligible, &w->place_node);
+    ASSERT(w->state == WORKER_INELIGIBLE);
+    list_remove(&w->state_node);
+    w->state = WORKER_ELIGIBLE;
+    list_push_front(&p->eligible, &w->state_node);
     ++p->neligible;
     p->places += free_places(w);
     pool_skills_replace(p, w, &w->stored);
@@ -172,7 +172,7 @@ static void make_eligible(struct pool *p, struct worker *w)
 /* RETURNS: it may become eligible again, so its skills are stored. */
 static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 {
-    ASSERT(w->place == WORKER_ELIGIBLE);
+    ASSERT(w->state == WORKER_ELIGIBLE);
     if (p->rule->set_eligible != NULL)
         p->rule->set_eligible(p, w, false);
     if (returns)
@@ -180,9 +180,9 @@ static void make_ineligible(struct pool *p, struct worker *w, bool returns)
     pool_skills_clear(p, w);
     p->places -= free_places(w);
     --p->neligible;
-    list_remove(&w->place_node);
-    w->place = WORKER_INELIGIBLE;
-    list_push_back(&p->ineligible, &w->place_node);
+    list_remove(&w->state_node);
+    w->state = WORKER_INELIGIBLE;
+    list_push_back(&p->ineligible, &w->state_node);
 }
 
 static bool is_eligible(const struct pool *p, const struct worker *w)
@@ -208,13 +208,13 @@ void pool_update_eligible_locked(struct pool *p)
             p->active = v;
     }
     list_for_each_entry (w, &p->members, member_node) {
-        if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
+        if (w->state == WORKER_ELIGIBLE && !is_eligible(p, w))
             make_ineligible(p, w, true);
     }
     /* In reverse order of joining, so that the worker that joined first is at the front. */
     for (struct list *it = p->members.prev; it != &p->members; it = it->prev) {
         w = list_entry(it, struct worker, member_node);
-        if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
+        if (w->state == WORKER_INELIGIBLE && is_eligible(p, w))
             make_eligible(p, w);
     }
     /* Without workers the last decay remains, for the puts of workers that left. */
@@ -227,19 +227,19 @@ void pool_update_eligible_locked(struct pool *p)
 /*
  * ---- waiting requests ----
  *
- * One queue for all loops, in the order of tickets. A turn is the right to call pool_get although
- * other requests wait. Turns are granted while fewer of them are outstanding than the eligible
+ * One queue for all loops, in the order of tickets. A grant is the right to call pool_get although
+ * other requests wait. Grants are made while fewer of them are outstanding than the eligible
  * workers have free places:
  *
- *     waiting == 0  or  released >= places  or  owes_turns
+ *     waiting == 0  or  released >= places  or  owes_grants
  *
- * Each event that adds a free place or ends a turn grants the next: a worker that joins, a put, a
+ * Each event that adds a free place or ends a grant makes the next: a worker that joins, a put, a
  * get that picked another worker or none, a cancel. Thus, as long as there is a free place, a
  * released request is about to use it.
  */
 
-/* Ends the turn of W, if it has one. W may be NULL. */
-static void end_turn(struct pool *p, struct pool_waiter *w)
+/* Ends the grant of W, if it has one. W may be NULL. */
+static void end_grant(struct pool *p, struct pool_waiter *w)
 {
     if (w == NULL || w->state != WAITER_RELEASED)
         return;
@@ -257,12 +257,12 @@ static noinline_ enum err park_waiter(struct pool *p, struct pool_waiter *w)
         /* It was released in vain, so its place is near the front: few steps. */
         struct list *at = p->waiting.next;
 
-        end_turn(p, w);
+        end_grant(p, w);
         while (at != &p->waiting && list_entry(at, struct pool_waiter, node)->ticket_ < w->ticket_)
             at = at->next;
         list_insert_before(at, &w->node);
     } else {
-        /* Outstanding turns count, because each may return to the queue. */
+        /* Outstanding grants count, because each may return to the queue. */
         if (p->nwaiting + p->nreleased >= p->settings.max_waiting)
             return ERR_QUEUE_FULL;
         w->ticket_ = p->next_ticket++;
@@ -273,7 +273,7 @@ static noinline_ enum err park_waiter(struct pool *p, struct pool_waiter *w)
     return ERR_BUSY;
 }
 
-static bool turn_is_due(const struct pool *p)
+static bool grant_is_due(const struct pool *p)
 {
     return p->nwaiting != 0 && p->nreleased < p->places;
 }
@@ -281,7 +281,7 @@ static bool turn_is_due(const struct pool *p)
 void pool_release_waiting_locked_(struct pool *p, struct list *released)
 {
     ASSERT(p->held);
-    while (turn_is_due(p) && released != NULL) {
+    while (grant_is_due(p) && released != NULL) {
         struct pool_waiter *w = list_first(&p->waiting, struct pool_waiter, node);
 
         w->state = WAITER_RELEASED;
@@ -289,7 +289,7 @@ void pool_release_waiting_locked_(struct pool *p, struct list *released)
         ++p->nreleased;
         list_move_back(released, &w->node);
     }
-    p->owes_turns = turn_is_due(p);
+    p->owes_grants = grant_is_due(p);
 }
 
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released)
@@ -301,7 +301,7 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
         w->state = WAITER_IDLE;
         --p->nwaiting;
     }
-    end_turn(p, w);
+    end_grant(p, w);
     pool_release_locked(p, released);
     pool_unlock(p);
     return still_ours;
@@ -312,8 +312,8 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
 /* W returns, or the last of its requests in flight was put. */
 static cold_ void drop_leaving(struct pool *p, struct worker *w)
 {
-    pool_scan_skip_locked(p, &w->place_node);
-    list_remove(&w->place_node);
+    pool_scan_skip_locked(p, &w->state_node);
+    list_remove(&w->state_node);
     --p->nleaving;
 }
 
@@ -328,15 +328,15 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     if (!worker_is_member(w)) {
         ASSERT(w->pool == NULL || w->pool == p);
         /* A worker that returns with requests in flight retains backlog and mean. */
-        if (w->place == WORKER_LEAVING)
+        if (w->state == WORKER_LEAVING)
             drop_leaving(p, w);
         else
             w->mean = (struct decayed){0};
         atomic_store_explicit(&w->report, 0, memory_order_relaxed);
         atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
         w->pool = p;
-        w->place = WORKER_INELIGIBLE;
-        list_push_back(&p->ineligible, &w->place_node);
+        w->state = WORKER_INELIGIBLE;
+        list_push_back(&p->ineligible, &w->state_node);
         list_push_back(&p->members, &w->member_node);
         ++p->nmembers;
         worker_ref(w);
@@ -352,7 +352,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     w->has_shown = r->n != 0;
     if (w->activation == POOL_ACTIVATION_RELIEVE && w->has_shown)
         pool_deactivate_locked(p, w);
-    if (w->place == WORKER_ELIGIBLE) {
+    if (w->state == WORKER_ELIGIBLE) {
         pool_skills_replace(p, w, r);
     } else {
         resume_copy(&w->stored, r);
@@ -371,7 +371,7 @@ static cold_ void forget_worker_locked(struct pool *p, struct worker *w)
     free(w->policy);
     w->policy = NULL;
     pool_shadow_removed_locked(p, w);
-    w->place = WORKER_OUTSIDE;
+    w->state = WORKER_OUTSIDE;
     w->pool = NULL;
 }
 
@@ -383,11 +383,11 @@ void pool_remove(struct pool *p, struct worker *w, struct list *released)
         return;
     }
     ASSERT(w->pool == p);
-    if (w->place == WORKER_ELIGIBLE)
+    if (w->state == WORKER_ELIGIBLE)
         make_ineligible(p, w, false);
     pool_deactivate_locked(p, w);
     pool_scan_skip_locked(p, &w->member_node);
-    list_remove(&w->place_node);
+    list_remove(&w->state_node);
     list_remove(&w->member_node);
     --p->nmembers;
     resume_fini(&w->stored);
@@ -398,8 +398,8 @@ void pool_remove(struct pool *p, struct worker *w, struct list *released)
     if (p->shadow != NULL)
         pool_shadow_left_locked(p, w);
     if (worker_backlog(w) != 0) {
-        w->place = WORKER_LEAVING;
-        list_push_back(&p->leaving, &w->place_node);
+        w->state = WORKER_LEAVING;
+        list_push_back(&p->leaving, &w->state_node);
         ++p->nleaving;
     } else {
         forget_worker_locked(p, w);
@@ -424,7 +424,7 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
 void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
 {
     pool_lock(p);
-    bool ineligible = from->place == WORKER_INELIGIBLE;
+    bool ineligible = from->state == WORKER_INELIGIBLE;
     if (to != NULL ? worker_is_member(from) && worker_is_member(to) : ineligible) {
         if (p->rule->leaves != NULL)
             p->rule->leaves(p, from, to);
@@ -439,9 +439,9 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
     size_t n = 0;
 
     pool_lock(p);
-    if (w->place == WORKER_ELIGIBLE)
+    if (w->state == WORKER_ELIGIBLE)
         n = pool_skills_forget(p, w, cls);
-    else if (w->place == WORKER_INELIGIBLE)
+    else if (w->state == WORKER_INELIGIBLE)
         n = resume_forget(&w->stored, cls);
     ++w->lost;
     pool_unlock(p);
@@ -482,7 +482,7 @@ bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t
         .since_ms = pool_reports_since(&p->settings, now_us / 1000),
     };
     /* The first eligible worker that is not excluded and has room; else the first not excluded. */
-    list_for_each_entry (w, &p->eligible, place_node) {
+    list_for_each_entry (w, &p->eligible, state_node) {
         if (pool_excludes(r, w))
             continue;
         out->some_have_room = !worker_is_full(w, out->now_ms);
@@ -502,7 +502,7 @@ static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t 
 
     pool_policy_choose_locked(p, q, &c);
     struct worker *w = c.worker;
-    ASSERT(w->place == WORKER_ELIGIBLE);
+    ASSERT(w->state == WORKER_ELIGIBLE);
     /* Set member by member: a compound literal would be built elsewhere and copied. */
     memset(out, 0, sizeof(*out));
     out->reason = q->request->retry ? PICK_RETRY : c.reason;
@@ -523,7 +523,7 @@ static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t 
             out->home_from = worker_ref(homes_worker_context(home->from));
     }
     uint64_t backlog = worker_backlog(w);
-    list_move_back(&p->eligible, &w->place_node);
+    list_move_back(&p->eligible, &w->state_node);
     if (backlog < w->concurrency)
         --p->places;
     out->backlog = backlog;
@@ -547,18 +547,18 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
     /* Must be first; otherwise a request that is parked below could be released by this call. */
-    if (p->owes_turns)
+    if (p->owes_grants)
         pool_release_locked(p, r->released);
     bool must_queue = r->waiter != NULL && r->waiter->state != WAITER_RELEASED && p->nwaiting != 0;
     bool somebody = pool_question_locked(p, r, now_us, &q);
     if (!somebody && is_hopeless(p, r)) {
-        end_turn(p, r->waiter);
+        end_grant(p, r->waiter);
         result = ERR_NO_WORKER;
     } else if (!somebody || must_queue) {
         result = park_waiter(p, r->waiter);
     } else {
         pool_choose(p, &q, now_us, out);
-        end_turn(p, r->waiter);
+        end_grant(p, r->waiter);
     }
     pool_release_locked(p, r->released);
     pool_unlock(p);
@@ -576,7 +576,7 @@ bool pool_get_at(struct pool *p, struct worker *w, uint64_t now_us, struct pool_
         out->reason = PICK_PROBE;
         out->started_us = now_us;
         ++p->picks[PICK_PROBE];
-        if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
+        if (w->state == WORKER_ELIGIBLE && backlog < w->concurrency)
             --p->places;
         out->backlog = backlog;
         worker_set_backlog(w, backlog + 1);
@@ -606,7 +606,7 @@ struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
     worker_set_backlog(w, --backlog);
     --p->backlog;
     pool_tick(p, w);
-    if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
+    if (w->state == WORKER_ELIGIBLE && backlog < w->concurrency)
         ++p->places;
     struct pool_served given_up = {.now_us = p->now_us, .failed = true};
     const struct pool_served *end = how != NULL ? how : &given_up;
@@ -616,7 +616,7 @@ struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
         p->rule->end(p, w, &pick->hand_, end);
     pick->counted_ = false;
     pool_shadow_put_locked(p, pick, how);
-    if (w->place == WORKER_LEAVING && backlog == 0) {
+    if (w->state == WORKER_LEAVING && backlog == 0) {
         drop_leaving(p, w);
         forget_worker_locked(p, w);
     }

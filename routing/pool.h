@@ -89,9 +89,9 @@ const char *pick_reason_doc(enum pick_reason r);
 
 /*
  * A request that waits for any worker. Embedded in the exchange, which owns it. While parked it is
- * in the pool's queue. When its turn comes, the call that freed the turn appends it to its RELEASED
+ * in the pool's queue. When it is granted, the granting call appends it to its RELEASED
  * list (see below), and that caller must wake the exchange on the exchange's own loop. A woken
- * exchange calls pool_get again with the same waiter, or pool_wait_cancel; either returns the turn
+ * exchange calls pool_get again with the same waiter, or pool_wait_cancel; either ends the grant
  * to the pool.
  */
 struct pool_waiter {
@@ -114,7 +114,7 @@ struct pool_request {
     void *unfit_context;
     /* Parked if there are no workers or if other requests already wait. NULL: do not wait. */
     struct pool_waiter *waiter;
-    /* Receives the released waiters, as in pool_put. Required if WAITER is set; otherwise a turn
+    /* Receives the released waiters, as in pool_put. Required if WAITER is set; otherwise a grant
      * may stay unused until the next pool_put. */
     struct list *released;
 };
@@ -173,7 +173,7 @@ void pool_set(struct pool *p, const struct pool_settings *s);
  *   fingerprint  of the classifier that produced R; skills are ignored if it is not the pool's
  *                fingerprint
  *   released     receives the released waiters; the caller must wake them. Here and below it may be
- *                NULL: the turns are then granted by the next call with a list
+ *                NULL: the grants are then made by the next call with a list
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released) cold_;
@@ -222,7 +222,7 @@ void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *
 /* The same, but returns the worker and passes the pick's reference to the caller. */
 struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
                                const struct pool_served *how, struct list *released) must_check;
-/* Removes the waiter from the queue, or returns its turn. No effect if the waiter is idle. Returns
+/* Removes the waiter from the queue, or ends its grant. No effect if the waiter is idle. Returns
  * false if it had been released: the caller that received it in a RELEASED list may still have to
  * deliver the wake-up, before which it must not be freed. */
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);

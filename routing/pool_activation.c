@@ -34,7 +34,7 @@ bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms)
     pool_lock(p);
     uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
     bool above = p->settings.spawn_backlog != 0;
-    list_for_each_entry (w, &p->eligible, place_node) {
+    list_for_each_entry (w, &p->eligible, state_node) {
         if (!above)
             break;
         /* A slot without a process does not indicate the load of the others. */
@@ -116,7 +116,7 @@ void pool_activated_locked(struct pool *p, const struct pool_question *q, struct
     list_for_each_entry (w, &p->activated, activated_node) {
         if (++looked > ACTIVATED_LOOK_MAX)
             return;
-        if (w->place != WORKER_ELIGIBLE || !pool_may_choose(q, w))
+        if (w->state != WORKER_ELIGIBLE || !pool_may_choose(q, w))
             continue;
         uint64_t others = worker_others(w, q->since_ms);
         /* To be woken: one request only, which may wait long for the process to start. */

@@ -321,7 +321,7 @@ static void set_balancers(struct pool *p)
 static void publish_home(struct pool *p, struct worker *w, const struct pool_home *home)
 {
     const struct worker *from = home->from;
-    bool known = from != NULL && from->pool == p && from->place != WORKER_LEAVING;
+    bool known = from != NULL && from->pool == p && from->state != WORKER_LEAVING;
     struct homes_record r = {.kind = home->kind,
                              .from = known ? homes_of_worker(from) : NULL,
                              .from_name = known ? 0 : adaptive_number_of(home->from_name),

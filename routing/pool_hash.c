@@ -215,8 +215,8 @@ static void hash_choose(struct pool *p, const struct pool_question *q, struct po
         return;
     /* The least loaded. */
     out->worker = q->front;
-    for (struct list *it = &q->front->place_node; it != &p->eligible; it = it->next) {
-        struct worker *w = list_entry(it, struct worker, place_node);
+    for (struct list *it = &q->front->state_node; it != &p->eligible; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, state_node);
 
         if (worker_backlog(w) < worker_backlog(out->worker) && pool_may_choose(q, w))
             out->worker = w;
@@ -241,7 +241,7 @@ static void hash_end(struct pool *p, struct worker *w, struct pool_hand *h,
 
     (void)h;
     (void)how;
-    s->in_flight -= w->place == WORKER_ELIGIBLE;
+    s->in_flight -= w->state == WORKER_ELIGIBLE;
 }
 
 const struct pool_rule pool_rule_hash = {

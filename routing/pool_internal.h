@@ -33,7 +33,7 @@ enum {
 /* A worker's report: the lower bits are a number of requests, the higher a time in ms. */
 enum { WORKER_REPORT_BITS = 24 };
 
-enum worker_place { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
+enum worker_state { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
 
 struct worker {
     struct log_subject subject; /* first */
@@ -47,8 +47,8 @@ struct worker {
 
     /* The following members belong to the pool, which frees what they point to when W leaves. */
     struct pool *pool; /* NULL outside */
-    enum worker_place place;
-    struct list place_node;     /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
+    enum worker_state state;
+    struct list state_node;     /* pool->ineligible, ->eligible or ->leaving, as STATE specifies */
     struct list member_node;    /* pool->members */
     struct list activated_node; /* pool->activated: those to be woken and those that relieve */
     enum pool_activation activation; /* of a member */
@@ -83,7 +83,7 @@ static inline uint64_t worker_backlog(const struct worker *w)
 
 static inline bool worker_is_member(const struct worker *w)
 {
-    return w->place == WORKER_INELIGIBLE || w->place == WORKER_ELIGIBLE;
+    return w->state == WORKER_INELIGIBLE || w->state == WORKER_ELIGIBLE;
 }
 
 /* Number of classes that W has a score for: it has either slots or stored skills. */
@@ -254,9 +254,9 @@ struct pool {
 
     struct list waiting; /* pool_waiter.node by ticket */
     size_t nwaiting;
-    size_t nreleased; /* turns granted and not yet used or returned */
+    size_t nreleased; /* grants that are not yet used or ended */
     uint64_t next_ticket;
-    bool owes_turns; /* a turn was due while no list for the waiter was passed */
+    bool owes_grants; /* a grant was due while no list for the waiter was passed */
 
     struct list activated;
     bool above;              /* the last check found all eligible workers above spawn_backlog ... */
@@ -405,7 +405,7 @@ void pool_activated_locked(struct pool *p, const struct pool_question *q, struct
 void pool_activated_took_locked(struct pool *p, struct worker *w);
 void pool_deactivate_locked(struct pool *p, struct worker *w);
 
-/* Grants the turns that are due. If RELEASED is NULL, they remain owed. */
+/* Makes the grants that are due. If RELEASED is NULL, they remain owed. */
 void pool_release_waiting_locked_(struct pool *p, struct list *released);
 static inline void pool_release_locked(struct pool *p, struct list *released)
 {
@@ -413,7 +413,7 @@ static inline void pool_release_locked(struct pool *p, struct list *released)
     if (p->nwaiting != 0)
         pool_release_waiting_locked_(p, released);
     else
-        p->owes_turns = false;
+        p->owes_grants = false;
 }
 
 #endif

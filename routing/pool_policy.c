@@ -87,7 +87,7 @@ void pool_policy_set_locked(struct pool *p)
         p->state = NULL;
         list_for_each_entry (w, &p->members, member_node)
             forget_worker(w);
-        list_for_each_entry (w, &p->leaving, place_node)
+        list_for_each_entry (w, &p->leaving, state_node)
             forget_worker(w);
     }
     p->rule = rule;
@@ -99,7 +99,7 @@ void pool_policy_set_locked(struct pool *p)
         pool_policy_joined_locked(p, w);
     if (rule->set_eligible == NULL)
         return;
-    list_for_each_entry (w, &p->eligible, place_node)
+    list_for_each_entry (w, &p->eligible, state_node)
         rule->set_eligible(p, w, true);
 }
 
@@ -117,8 +117,8 @@ static void choose_least(struct pool *p, const struct pool_question *q, struct p
     uint64_t least = UINT64_MAX;
 
     /* Workers before FRONT may not be picked. */
-    for (struct list *it = &q->front->place_node; it != &p->eligible && least != 0; it = it->next) {
-        struct worker *w = list_entry(it, struct worker, place_node);
+    for (struct list *it = &q->front->state_node; it != &p->eligible && least != 0; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, state_node);
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
 
         if (backlog < least && pool_may_choose(q, w)) {
@@ -132,7 +132,7 @@ static void choose_least(struct pool *p, const struct pool_question *q, struct p
         return;
     struct worker *w;
     size_t may = 0;
-    list_for_each_entry (w, &p->eligible, place_node) {
+    list_for_each_entry (w, &p->eligible, state_node) {
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
         const char *why = backlog > least ? "more in flight" : NULL;
 

@@ -42,7 +42,7 @@ enum {
 };
 
 /* A request at a worker that serves as many at once as it has threads, in order. */
-struct shadow_turn {
+struct shadow_service {
     struct list node; /* of shadow_notes.waiting, unless it is being served */
     bool serving;
     uint64_t serve_us; /* start of service; of a waiting request, its arrival */
@@ -57,7 +57,7 @@ struct shadow_recent {
 struct shadow_notes {
     uint32_t served;
     struct shadow_recent sets[SHADOW_SETS][SHADOW_WAYS]; /* its last classes, by hash */
-    struct list waiting;                                 /* shadow_turn.node */
+    struct list waiting;                                 /* shadow_service.node */
     unsigned serving;
 };
 
@@ -66,7 +66,7 @@ struct shadow_notes {
 struct shadow_request {
     struct pool_pick pick; /* of the shadow */
     struct worker *live;   /* the real worker, until the request has ended in reality */
-    struct shadow_turn in_truth, here;
+    struct shadow_service in_truth, here;
     uint64_t start_us;
     /* The following members are valid for a request that has ended in reality. */
     struct list reported_node; /* of shadow_clock.waiting or .served */
@@ -81,7 +81,7 @@ struct shadow_request {
 
 /* Requests that have ended in reality but not yet for the shadow. */
 struct shadow_clock {
-    struct list waiting; /* for their turn, oldest first */
+    struct list waiting; /* to be served, oldest first */
     struct list served;
     size_t nreported;                                  /* both */
     struct shadow_request *due[SHADOW_BEHIND_MAX + 1]; /* a heap of the requests being served */
@@ -132,12 +132,12 @@ static bool note_class(struct worker *w, uint64_t hash)
  * So the queue of a worker grows if a policy assigns more to it than it can serve. The service time
  * of a request is known when it has ended in reality; until then it is in flight for the shadow,
  * too, although it might have ended earlier there. A request that was aborted, was never sent, or
- * ended before its turn has no service time: it ends in the shadow when it ends in reality.
+ * ended before it is served has no service time: it ends in the shadow when it ends in reality.
  *
  * It is unknown which clients would have aborted, or not sent further requests: if too many
  * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
  */
-static void shadow_serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_us)
+static void shadow_serve(struct shadow_notes *at, struct shadow_service *t, uint64_t now_us)
 {
     /* Service begins when the worker has a free thread, but not before the request arrives. */
     if (t->serve_us < now_us)
@@ -146,11 +146,11 @@ static void shadow_serve(struct shadow_notes *at, struct shadow_turn *t, uint64_
     ++at->serving;
 }
 
-static void shadow_enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
+static void shadow_enter(struct worker *w, struct shadow_service *t, uint64_t now_us)
 {
     struct shadow_notes *at = notes_of(w);
 
-    *t = (struct shadow_turn){.serve_us = now_us};
+    *t = (struct shadow_service){.serve_us = now_us};
     list_init(&t->node);
     if (at->serving < w->concurrency)
         shadow_serve(at, t, now_us);
@@ -159,7 +159,8 @@ static void shadow_enter(struct worker *w, struct shadow_turn *t, uint64_t now_u
 }
 
 /* Returns the request that is served next, or NULL. */
-static struct shadow_turn *shadow_leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
+static struct shadow_service *shadow_leave(struct worker *w, struct shadow_service *t,
+                                           uint64_t now_us)
 {
     struct shadow_notes *at = notes_of(w);
 
@@ -168,7 +169,8 @@ static struct shadow_turn *shadow_leave(struct worker *w, struct shadow_turn *t,
     list_remove(&t->node);
     if (list_empty(&at->waiting) || at->serving >= w->concurrency)
         return NULL;
-    struct shadow_turn *next = list_entry(list_pop_front(&at->waiting), struct shadow_turn, node);
+    struct shadow_service *next =
+        list_entry(list_pop_front(&at->waiting), struct shadow_service, node);
     shadow_serve(at, next, now_us);
     return next;
 }
@@ -182,7 +184,7 @@ static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
 }
 
 /* Puts R where it belongs, from the free place AT on. */
-static void shadow_place(struct shadow_clock *c, struct shadow_request *r, size_t at)
+static void shadow_set_due(struct shadow_clock *c, struct shadow_request *r, size_t at)
 {
     for (size_t child; (child = 2 * at + 1) < c->ndue; at = child) {
         if (child + 1 < c->ndue && c->due[child + 1]->due_us < c->due[child]->due_us)
@@ -202,7 +204,7 @@ static void await_end(struct shadow_clock *c, struct shadow_request *r)
     r->due_us = r->here.serve_us + r->took_us;
     list_remove(&r->reported_node);
     list_push_back(&c->served, &r->reported_node);
-    shadow_place(c, r, c->ndue++);
+    shadow_set_due(c, r, c->ndue++);
 }
 
 /* ---- ends ---- */
@@ -220,15 +222,15 @@ static void shadow_end(struct pool *p, struct shadow_request *r, uint64_t now_us
         struct shadow_request *last = c->due[--c->ndue];
 
         if (last != r)
-            shadow_place(c, last, r->at);
+            shadow_set_due(c, last, r->at);
     }
     if (r->reported) {
         list_remove(&r->reported_node);
         --c->nreported;
     }
-    struct shadow_turn *turn = shadow_leave(r->pick.worker, &r->here, now_us);
-    if (turn != NULL) {
-        struct shadow_request *next = container_of(turn, struct shadow_request, here);
+    struct shadow_service *freed = shadow_leave(r->pick.worker, &r->here, now_us);
+    if (freed != NULL) {
+        struct shadow_request *next = container_of(freed, struct shadow_request, here);
 
         if (next->reported)
             await_end(c, next);
@@ -256,7 +258,7 @@ void pool_shadow_catch_up_locked(struct pool *p)
 }
 
 /* Ends the requests at MIRROR, or all (NULL), immediately: those that wait first, so that none of
- * them gets its turn meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
+ * them is served meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
 static void end_immediately(struct pool *p, const struct worker *mirror)
 {
     struct list *const lists[] = {&p->shadow_clock->waiting, &p->shadow_clock->served};
@@ -316,13 +318,13 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
     if (r == NULL)
         return;
     pick->shadow_ = NULL;
-    bool had_turn = r->in_truth.serving;
+    bool was_served = r->in_truth.serving;
     uint64_t waited_us = r->in_truth.serve_us - r->start_us;
     r->took_us = p->now_us - r->in_truth.serve_us;
     p->shadow_counts.live_wait_us += waited_us;
     (void)shadow_leave(r->live, &r->in_truth, p->now_us);
     r->live = NULL;
-    if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
+    if (how == NULL || !was_served || (how->failed && how->service_us == 0)) {
         shadow_end(p, r, p->now_us, how);
         return;
     }
@@ -395,7 +397,7 @@ void pool_shadow_update_eligible_locked(struct pool *p)
     ASSERT(p->held);
     pool_lock(p->shadow);
     list_for_each_entry (w, &p->members, member_node) {
-        bool ineligible = w->place != WORKER_ELIGIBLE;
+        bool ineligible = w->state != WORKER_ELIGIBLE;
 
         /* A worker that is joining has no mirror yet. */
         if (w->mirror == NULL || w->mirror->unavailable == ineligible)
@@ -427,14 +429,14 @@ void pool_shadow_fini_locked(struct pool *p)
         return;
     list_for_each_entry (w, &p->members, member_node)
         end_requests(p, w);
-    list_for_each_entry (w, &p->leaving, place_node)
+    list_for_each_entry (w, &p->leaving, state_node)
         end_requests(p, w);
     end_immediately(p, NULL);
     list_for_each_entry (w, &p->members, member_node) {
         pool_shadow_left_locked(p, w);
         pool_shadow_removed_locked(p, w);
     }
-    list_for_each_entry (w, &p->leaving, place_node)
+    list_for_each_entry (w, &p->leaving, state_node)
         pool_shadow_removed_locked(p, w);
     pool_destroy(p->shadow);
     free(p->shadow_clock);

@@ -163,7 +163,7 @@ double pool_skills_score(const struct worker *w, uint32_t i)
 
 void pool_skills_copy(const struct worker *w, struct resume *out)
 {
-    if (w->place != WORKER_ELIGIBLE) {
+    if (w->state != WORKER_ELIGIBLE) {
         resume_copy(out, &w->stored);
         return;
     }

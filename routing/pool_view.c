@@ -17,7 +17,7 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
     *out = (struct worker_view){
         .name = w->name,
         .instance = w->instance,
-        .active = w->place == WORKER_ELIGIBLE,
+        .active = w->state == WORKER_ELIGIBLE,
         .available = !w->unavailable,
         .backlog = worker_backlog(w),
         .report = atomic_load_explicit(&w->report, memory_order_relaxed),
@@ -76,7 +76,7 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
         struct list *it = p->scan_next;
         for (size_t i = 0; i < POOL_LOOK_WORKERS && it != head; ++i, it = it->next) {
             struct worker *w = members ? list_entry(it, struct worker, member_node)
-                                       : list_entry(it, struct worker, place_node);
+                                       : list_entry(it, struct worker, state_node);
 
             if (w->scanned != p->scan)
                 view_worker_locked(w, &out->workers[(*n)++]);
@@ -110,7 +110,7 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
         for (; same && n < POOL_LOOK_SKILLS && from < worker_nskills(w); ++n, ++from) {
             struct slice cls;
 
-            if (w->place == WORKER_ELIGIBLE) {
+            if (w->state == WORKER_ELIGIBLE) {
                 cls = class_name(&w->slots[from].cls->base);
                 rows[n].score = pool_skills_score(w, (uint32_t)from);
             } else {

@@ -48,7 +48,7 @@ void worker_unref(struct worker *w)
     ASSERT(before >= 1);
     if (before != 1)
         return;
-    ASSERT(w->place == WORKER_OUTSIDE);
+    ASSERT(w->state == WORKER_OUTSIDE);
     ASSERT(list_empty(&w->in_flight));
     ASSERT(w->slots == NULL);
     ASSERT(w->mirror == NULL);

@@ -318,7 +318,7 @@ void plan_destroy(struct plan *p)
 /* ---- a run, and its measurement ---- */
 
 /* Returns POSITION, scaled, from the start of a phase of N requests. */
-static size_t scenario_place_of(const struct plan *p, int position, size_t n)
+static size_t scenario_index_of(const struct plan *p, int position, size_t n)
 {
     size_t at = position != 0 ? scale_count(p, (size_t)abs(position)) : 0;
 
@@ -329,8 +329,8 @@ static size_t scenario_place_of(const struct plan *p, int position, size_t n)
 static struct figures_part part_of(const struct plan *p, const struct phase_part *s)
 {
     const struct plan_phase *phase = &p->phases[s->phase];
-    size_t to = s->to != 0 ? scenario_place_of(p, s->to, phase->n) : phase->n;
-    size_t from = scenario_place_of(p, s->from, phase->n);
+    size_t to = s->to != 0 ? scenario_index_of(p, s->to, phase->n) : phase->n;
+    size_t from = scenario_index_of(p, s->from, phase->n);
 
     return (struct figures_part){
         .from = phase->first + (from < to ? from : to), .to = phase->first + to, .tag = s->tag - 1};

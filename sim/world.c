@@ -57,7 +57,7 @@ struct sim_world {
     uint64_t *db_free_ns; /* of each slot */
     struct event_queue events;
     uint64_t now_ns;
-    size_t turn; /* requests given to balancers */
+    size_t ngiven; /* requests given to balancers */
 
     /* Of this run. */
     const struct world_run *run;
@@ -483,7 +483,7 @@ void world_run(struct sim_world *w, const struct world_run *run, struct world_re
             publish_homes(w);
             struct world_job *j = xcalloc(1, sizeof(struct world_job));
             j->request = w->next++;
-            j->balancer = (unsigned)(w->turn++ % w->options.balancers);
+            j->balancer = (unsigned)(w->ngiven++ % w->options.balancers);
             j->start_ns = w->now_ns;
             ++w->in_flight;
             send_job(w, j);

@@ -16,7 +16,7 @@ const char *err_text(enum err e)
     return texts[e];
 }
 
-struct diag_place {
+struct diag_line {
     char *file; /* NULL if unknown */
     size_t line, column;
     size_t bytes; /* length of the line in text */
@@ -24,14 +24,14 @@ struct diag_place {
 
 void diag_fini(struct diag *d)
 {
-    for (size_t i = 0; i < d->nplaces; ++i)
-        free(d->places[i].file);
-    free(d->places);
+    for (size_t i = 0; i < d->nlines; ++i)
+        free(d->lines[i].file);
+    free(d->lines);
     free(d->text);
     *d = (struct diag){0};
 }
 
-static int compare_places(const struct diag_place *a, const struct diag_place *b)
+static int compare_lines(const struct diag_line *a, const struct diag_line *b)
 {
     if (a->file == NULL || b->file == NULL)
         return (a->file == NULL) - (b->file == NULL);
@@ -47,7 +47,7 @@ void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, con
                va_list args)
 {
     char *message = NULL;
-    size_t at = d->nplaces;
+    size_t at = d->nlines;
     size_t offset = 0;
 
     int printed = vasprintf(&message, fmt, args);
@@ -57,18 +57,18 @@ void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, con
         snprintf(where, sizeof(where), ":%zu:%zu", line, column);
     char *added =
         xasprintf("%s%s%s%s\n", file != NULL ? file : "", where, file != NULL ? ": " : "", message);
-    struct diag_place p = {
+    struct diag_line p = {
         .file = xstrdup(file), .line = line, .column = column, .bytes = strlen(added)};
     const char *before = d->text != NULL ? d->text : "";
-    /* The places are sorted; equal ones are in the order in which they came. */
-    d->places = xrealloc(d->places, (d->nplaces + 1) * sizeof(*d->places));
-    while (at != 0 && compare_places(&d->places[at - 1], &p) > 0)
+    /* The lines are sorted; equal ones are in the order in which they came. */
+    d->lines = xrealloc(d->lines, (d->nlines + 1) * sizeof(*d->lines));
+    while (at != 0 && compare_lines(&d->lines[at - 1], &p) > 0)
         --at;
-    memmove(&d->places[at + 1], &d->places[at], (d->nplaces - at) * sizeof(*d->places));
-    d->places[at] = p;
-    ++d->nplaces;
+    memmove(&d->lines[at + 1], &d->lines[at], (d->nlines - at) * sizeof(*d->lines));
+    d->lines[at] = p;
+    ++d->nlines;
     for (size_t i = 0; i < at; ++i)
-        offset += d->places[i].bytes;
+        offset += d->lines[i].bytes;
     char *all = xasprintf("%.*s%s%s", (int)offset, before, added, before + offset);
     free(message);
     free(added);

@@ -25,12 +25,12 @@ const char *err_text(enum err e);
  * by position, independent of the order in which they were added. Must be zero-initialized, and
  * released with diag_fini().
  */
-struct diag_place;
+struct diag_line;
 struct diag {
-    char *text;                /* newline-terminated lines, or NULL */
-    unsigned errors;           /* number of lines, without warnings */
-    struct diag_place *places; /* positions of the lines in text; private to err.c */
-    size_t nplaces;
+    char *text;              /* newline-terminated lines, or NULL */
+    unsigned errors;         /* number of lines, without warnings */
+    struct diag_line *lines; /* positions of the lines in text; private to err.c */
+    size_t nlines;
 };
 
 /* For "%.*s": expands to two arguments, the first line of D, which must have one. */

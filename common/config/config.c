@@ -148,7 +148,7 @@ static void check_decorations(struct config_reader *r, yaml_mark_t mark, const y
         complain_at(r, mark, "tags (\"!type\") are not supported; remove it");
 }
 
-static int by_text_then_place(const void *a, const void *b)
+static int by_text_then_line(const void *a, const void *b)
 {
     const struct config_node *x = *(struct config_node *const *)a;
     const struct config_node *y = *(struct config_node *const *)b;
@@ -167,7 +167,7 @@ static void check_duplicates(struct config_reader *r, struct config_node *const 
     struct config_node **sorted = xmalloc(n * sizeof(struct config_node *));
 
     memcpy(sorted, keys, n * sizeof(struct config_node *));
-    qsort(sorted, n, sizeof(struct config_node *), by_text_then_place);
+    qsort(sorted, n, sizeof(struct config_node *), by_text_then_line);
     const struct config_node *first = sorted[0];
     for (size_t i = 1; i < n; ++i) {
         /* Names without text were already rejected. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libh2o's scheduler calls back for each turn, and a stream must not be closed inside. So it is run
- * for one turn at a time, and its callback only notes which stream that is.
+ * libh2o's scheduler calls back for each stream, and a stream must not be closed inside. So it is
+ * run for one stream at a time, and its callback only notes which stream that is.
  *
  * It cannot be notified that a stream has become inactive, except in the callback. So an entry has
- * a flag of its own: when the turn of an entry comes that is inactive, the scheduler is notified
+ * a flag of its own: when the next entry is one that is inactive, the scheduler is notified
  * then, and continues with the next.
  */
 #include "common/h2o/priority_tree.h"
@@ -155,7 +155,7 @@ void priority_tree_deactivate(struct priority_entry *e)
 }
 
 /* Returns non-zero to end the run. */
-static int on_turn(h2o_http2_scheduler_openref_t *ref, int *still_active, void *found)
+static int on_next_stream(h2o_http2_scheduler_openref_t *ref, int *still_active, void *found)
 {
     struct priority_entry *e = container_of(ref, struct priority_entry, ref);
 
@@ -169,7 +169,7 @@ void *priority_tree_next(struct priority_tree *t)
 {
     void *stream = NULL;
 
-    (void)h2o_http2_scheduler_run(&t->root, on_turn, &stream);
+    (void)h2o_http2_scheduler_run(&t->root, on_next_stream, &stream);
     return stream;
 }
 

@@ -2,7 +2,7 @@
  *
  * The order in which the streams of an HTTP/2 connection send if its client states no urgencies
  * (common/http/http2_urgency.h): a tree of dependencies with weights (RFC 7540 section 5.3) by
- * libh2o's scheduler. Built without libh2o, streams have turns in rotation (round_robin.c).
+ * libh2o's scheduler. Built without libh2o, streams are served in rotation (round_robin.c).
  *
  * Owned by its connection, as are the streams; the tree outlives every one of its entries. One
  * thread at a time. No function calls back. Entries are bounded: PRIORITY_STREAMS_MAX of streams,
@@ -68,8 +68,8 @@ void priority_tree_deactivate(struct priority_entry *e);
 
 /*
  * The stream that sends next, as it was given to priority_tree_open, or NULL if none is active.
- * Counts as one turn of that stream: siblings have turns in proportion to their weights, so all
- * turns should be of about the same size (a DATA frame). The stream stays active: call
+ * Counts as one service of that stream: siblings are served in proportion to their weights, so all
+ * services should be of about the same size (a DATA frame). The stream stays active: call
  * priority_tree_deactivate after its last bytes, or when its window is used up.
  */
 void *priority_tree_next(struct priority_tree *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same interface without libh2o: active streams have turns in rotation, whatever dependencies
+ * The same interface without libh2o: active streams are served in rotation, whatever dependencies
  * and weights a client states. RFC 9113 section 5.3.2 permits a server to ignore them.
  */
 #include "common/h2o/priority_tree.h"
@@ -18,7 +18,7 @@ struct priority_entry {
 };
 
 struct priority_tree {
-    struct list active; /* the next turn is that of the first */
+    struct list active; /* the first is served next */
     unsigned streams;
 };
 

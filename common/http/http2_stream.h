@@ -74,7 +74,7 @@ struct http2_server {
     struct hpack_encoder encoder;
     struct http2_urgency *urgency; /* NULL: the client has stated none; else TREE is not used */
     struct priority_tree *tree;    /* NULL: no stream has had to wait yet */
-    unsigned nactive;              /* streams that wait for their turn, in either */
+    unsigned nactive;              /* streams that wait to be served, in either */
     struct list due;    /* streams with a head or an end that waits for room, not for a window */
     struct list copied; /* all that they had is in the output, and they may have more */
     struct list ending; /* their last frame is in the output; in that order */
@@ -107,7 +107,7 @@ struct http2_stream {
     struct body_sink body;
     /* The response. */
     bool head_put, last;          /* LAST: it ends with the pieces */
-    bool active;                  /* it waits for its turn, with bytes and a window */
+    bool active;                  /* it waits to be served, with bytes and a window */
     struct priority_entry *entry; /* in the tree; NULL: it has not had to wait yet */
     struct urgency_entry urgency; /* if the connection has urgencies */
     int64_t send_window;

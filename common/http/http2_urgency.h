@@ -3,7 +3,7 @@
  * The order in which the streams of an HTTP/2 connection send if its client states urgencies (RFC
  * 9218). The most urgent level that has an active stream sends. In a level, streams that are not
  * incremental send one after the other, in the order of their numbers, and the first of them has
- * every second turn if incremental streams are active, which share the others in rotation.
+ * every second time if incremental streams are active, which share the others in rotation.
  *
  * Owned by its connection, as are the streams, which embed their entry. One thread; no function
  * calls back. Cost: O(1), but O(active streams of the level) for one that is not incremental.
@@ -26,7 +26,7 @@ struct urgency_entry { /* of a stream; zero before first use */
 struct http2_urgency {
     struct urgency_level {
         struct list sequential, incremental; /* the next to send is the first */
-        bool shared;                         /* the last turn was of an incremental one */
+        bool shared;                         /* the last stream was an incremental one */
     } levels[URGENCY_LEVELS];
     unsigned next_early; /* EARLY is a ring */
     struct urgency_early {
@@ -48,7 +48,7 @@ static inline void http2_urgency_deactivate(struct urgency_entry *e)
 /* Changes the urgency of E, which may be active. */
 void http2_urgency_change(struct http2_urgency *q, struct urgency_entry *e, struct urgency u);
 
-/* The stream that sends next, or NULL if none is active. Counts as one turn of it. */
+/* The stream that sends next, or NULL if none is active. Counts as one service of it. */
 struct urgency_entry *http2_urgency_next(struct http2_urgency *q);
 
 /* Stores the urgency of the stream ID before its request arrives. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A place has two parts on separate cache lines: the number in flight, which its loop writes for
+ * A loop has two parts on separate cache lines: the number in flight, which its loop writes for
  * each request, and a box for connections from other loops, with the one message that makes the
  * loop check it. Connections in the box count as in flight immediately; otherwise all loops that
  * accept at the same time would choose the same loop.
@@ -44,7 +44,7 @@ struct balance_loop {
 
 struct http_balance {
     unsigned n;
-    struct balance_loop *places;
+    struct balance_loop *loops;
 };
 
 static void on_balance_message(struct loop_message *m);
@@ -61,9 +61,9 @@ struct http_balance *http_balance_create(unsigned n)
 
     ASSERT(n != 0);
     b->n = n;
-    b->places = xcalloc_lines(n, sizeof(*b->places));
+    b->loops = xcalloc_lines(n, sizeof(*b->loops));
     for (unsigned i = 0; i < n; ++i) {
-        struct balance_loop *p = &b->places[i];
+        struct balance_loop *p = &b->loops[i];
 
         pthread_mutex_init(&p->mutex, NULL);
         p->message.run = on_balance_message;
@@ -77,24 +77,24 @@ void http_balance_destroy(struct http_balance *b)
     if (b == NULL)
         return;
     for (unsigned i = 0; i < b->n; ++i) {
-        ASSERT(!b->places[i].open);
-        ASSERT(b->places[i].n == 0);
-        pthread_mutex_destroy(&b->places[i].mutex);
+        ASSERT(!b->loops[i].open);
+        ASSERT(b->loops[i].n == 0);
+        pthread_mutex_destroy(&b->loops[i].mutex);
     }
-    free(b->places);
+    free(b->loops);
     free(b);
 }
 
-static struct balance_loop *balance_place_of(struct http_balance *b, unsigned i)
+static struct balance_loop *balance_loop_of(struct http_balance *b, unsigned i)
 {
     ASSERT(i < b->n);
-    return &b->places[i];
+    return &b->loops[i];
 }
 
 void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
                        void (*take)(void *context, const struct http_accepted *a), void *context)
 {
-    struct balance_loop *to = balance_place_of(b, i);
+    struct balance_loop *to = balance_loop_of(b, i);
 
     pthread_mutex_lock(&to->mutex);
     ASSERT(!to->open);
@@ -133,7 +133,7 @@ static void on_balance_message(struct loop_message *m)
 
 void http_balance_leave(struct http_balance *b, unsigned i)
 {
-    struct balance_loop *p = balance_place_of(b, i);
+    struct balance_loop *p = balance_loop_of(b, i);
 
     pthread_mutex_lock(&p->mutex);
     p->open = false;
@@ -143,7 +143,7 @@ void http_balance_leave(struct http_balance *b, unsigned i)
 
 void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_flight)
 {
-    atomic_store_explicit(&balance_place_of(b, i)->in_flight, in_flight, memory_order_relaxed);
+    atomic_store_explicit(&balance_loop_of(b, i)->in_flight, in_flight, memory_order_relaxed);
 }
 
 /* Including connections that are being moved to it. */
@@ -158,11 +158,11 @@ static uint64_t load_of(const struct balance_loop *p)
 bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,
                           uint64_t now_ms)
 {
-    struct balance_loop *own = balance_place_of(b, i);
+    struct balance_loop *own = balance_loop_of(b, i);
     struct balance_loop *to = NULL; /* the one with the least load */
 
     for (unsigned k = 0; k < b->n && k < COMPARED_MAX; ++k) {
-        struct balance_loop *p = &b->places[own->next_compared++ % b->n];
+        struct balance_loop *p = &b->loops[own->next_compared++ % b->n];
 
         if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
             (to == NULL || load_of(p) < load_of(to)))
@@ -196,7 +196,7 @@ bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_
 void http_balance_view(const struct http_balance *b, unsigned i, struct http_balance_view *out)
 {
     ASSERT(i < b->n);
-    const struct balance_loop *p = &b->places[i];
+    const struct balance_loop *p = &b->loops[i];
 
     *out = (struct http_balance_view){.in_flight = load_relaxed(&p->in_flight),
                                       .given = load_relaxed(&p->given),

@@ -7,9 +7,9 @@
  * than the others gets no more connections, and a loop that does not handle the connections passed
  * to it gets no further ones.
  *
- * Owned by the program; shared by servers of the same listeners, with one place for each; must
+ * Owned by the program; shared by servers of the same listeners, with one entry for each; must
  * outlive their loops. The number in flight is written by its loop only and read by the others
- * without a lock. Each place has a mutex for the connections passed to it; no callbacks are called
+ * without a lock. Each entry has a mutex for the connections passed to it; no callbacks are called
  * under it.
  */
 #ifndef RLB_HTTP_HTTP_BALANCE_H
@@ -27,12 +27,12 @@ struct http_accepted {
     struct addr peer;
 };
 
-/* Creates the places 0..N-1; no server has joined yet. */
+/* Creates the entries 0..N-1; no server has joined yet. */
 struct http_balance *http_balance_create(unsigned n);
 /* When all loops are gone. NULL is fine. */
 void http_balance_destroy(struct http_balance *b);
 
-/* On loop L: connections are passed to place I from now on. TAKE is called on L, later, once for
+/* On loop L: connections are passed to entry I from now on. TAKE is called on L, later, once for
  * each of them, and takes over its descriptor. */
 void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
                        void (*take)(void *context, const struct http_accepted *a), void *context);
@@ -40,7 +40,7 @@ void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
 void http_balance_leave(struct http_balance *b, unsigned i);
 /* On its loop: sets its load; UINT64_MAX: it can take no more at present. */
 void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_flight);
-/* On the loop of place I, which has accepted A: whether another one takes it, with its
+/* On the loop of entry I, which has accepted A: whether another one takes it, with its
  * descriptor. */
 bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,
                           uint64_t now_ms) must_check;

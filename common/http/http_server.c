@@ -19,7 +19,7 @@ enum {
     HELP_MAX = 64,          /* idle connections closed per sweep for other loops */
     ROOM_CHECKS_MAX = 16,   /* idle connections examined that have all sent something */
     ACCEPTS_PER_EVENT = 16, /* then connections that exist have their turn */
-    FULL_TURNS = 8,         /* in a row, then more are accepted at a time */
+    FULL_EVENTS = 8,        /* in a row, then more are accepted at a time */
     ACCEPT_AGAIN_MS = 100,  /* after descriptors or memory ran out */
     /* A client that has vanished without closing is noticed after about two minutes. */
     KEEP_ALIVE_IDLE_S = 60,
@@ -210,10 +210,10 @@ static void wait_for_room(struct http_server *s, bool waits)
 }
 
 /*
- * Takes a place for one more connection, before it is accepted: what is in transit to another loop
+ * Counts one more connection, before it is accepted: what is in transit to another loop
  * has a descriptor, too, and several loops accept at the same time.
  */
-static bool take_place(struct http_server *s)
+static bool take_connection(struct http_server *s)
 {
     const struct http_server_options *o = &s->options;
 
@@ -312,7 +312,7 @@ static void server_take(void *context, const struct http_accepted *a)
 
 /*
  * A call that finds no connection costs as much as one that accepts one. So at_a_time is set to the
- * number that the last event had, and doubled after FULL_TURNS events in a row that reached it.
+ * number that the last event had, and doubled after FULL_EVENTS events in a row that reached it.
  */
 static void on_accept(void *listener)
 {
@@ -324,7 +324,7 @@ static void on_accept(void *listener)
     for (unsigned i = 0; i < l->at_a_time; ++i) {
         if (s->held)
             return;
-        if (!take_place(s) && !(make_room(s) && take_place(s))) {
+        if (!take_connection(s) && !(make_room(s) && take_connection(s))) {
             wait_for_room(s, true);
             pause_accepting(s);
             return;
@@ -336,7 +336,7 @@ static void on_accept(void *listener)
             int error = errno;
             http_accept_release(s);
             l->at_a_time = i != 0 ? i : 1;
-            l->full_turns = 0;
+            l->full_events = 0;
             /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
             if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
                 return;
@@ -356,9 +356,9 @@ static void on_accept(void *listener)
             !http_balance_pass_on(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
             server_serve(l, &a);
     }
-    if (++l->full_turns < FULL_TURNS)
+    if (++l->full_events < FULL_EVENTS)
         return;
-    l->full_turns = 0;
+    l->full_events = 0;
     if (l->at_a_time < ACCEPTS_PER_EVENT)
         l->at_a_time *= 2;
 }

@@ -79,7 +79,7 @@ struct http_listener {
     struct http_listen_options options; /* with a reference to SSL */
     struct addr local;                  /* of all its connections; not set: each has its own */
     unsigned at_a_time;                 /* maximum of connections accepted for one event */
-    unsigned full_turns;                /* consecutive events for which there were as many */
+    unsigned full_events;               /* consecutive events for which there were as many */
     unsigned refs;                      /* one while it is open, and one for each connection */
 };
 

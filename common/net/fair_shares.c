@@ -33,7 +33,7 @@ struct fair_loop {
 
 /* ---- heaps ---- */
 
-static void place_node(struct fair_node *parent, struct fair_node *n, size_t at)
+static void heap_set(struct fair_node *parent, struct fair_node *n, size_t at)
 {
     parent->parts[at] = n;
     n->at = at;
@@ -46,7 +46,7 @@ static void sift_node(struct fair_node *n)
     size_t at = n->at;
 
     while (at != 0 && parent->parts[(at - 1) / 2]->weight < n->weight) {
-        place_node(parent, parent->parts[(at - 1) / 2], at);
+        heap_set(parent, parent->parts[(at - 1) / 2], at);
         at = (at - 1) / 2;
     }
     for (;;) {
@@ -56,10 +56,10 @@ static void sift_node(struct fair_node *n)
             ++child;
         if (child >= parent->nparts || parent->parts[child]->weight <= n->weight)
             break;
-        place_node(parent, parent->parts[child], at);
+        heap_set(parent, parent->parts[child], at);
         at = child;
     }
-    place_node(parent, n, at);
+    heap_set(parent, n, at);
 }
 
 static void attach_node(struct fair_node *parent, struct fair_node *n)
@@ -69,7 +69,7 @@ static void attach_node(struct fair_node *parent, struct fair_node *n)
         parent->parts = xrealloc(parent->parts, parent->room * sizeof(*parent->parts));
     }
     n->parent = parent;
-    place_node(parent, n, parent->nparts++);
+    heap_set(parent, n, parent->nparts++);
 }
 
 /* N has no weight. */
@@ -79,7 +79,7 @@ static void detach_node(struct fair_node *n)
     struct fair_node *last = parent->parts[--parent->nparts];
 
     if (last != n) {
-        place_node(parent, last, n->at);
+        heap_set(parent, last, n->at);
         sift_node(last);
     }
     n->parent = NULL;
@@ -243,7 +243,7 @@ void fair_shares_fini(struct fair_shares *s)
 /* The message is posted under the lock, so that V's loop does not end in between. */
 static void revoke_claim(struct fair_shares *s, struct fair_claim *v)
 {
-    struct fair_loop *l = v->home;
+    struct fair_loop *l = v->loop;
 
     (void)drop_claim(s, v);
     v->is_revoked = true;
@@ -266,7 +266,7 @@ uint64_t fair_take(struct fair_loop *l, struct fair_claim *c, const struct fair_
         pthread_mutex_unlock(&s->lock);
         return 0;
     }
-    c->home = l;
+    c->loop = l;
     if (c->node.parent == NULL)
         attach_node(account_of(s, owner, sizeof(*owner)), &c->node);
     add_weight(s, &c->node, n);
@@ -287,9 +287,9 @@ uint64_t fair_take(struct fair_loop *l, struct fair_claim *c, const struct fair_
 
 void fair_give_back(struct fair_claim *c, uint64_t n)
 {
-    if (c->home == NULL)
+    if (c->loop == NULL)
         return;
-    struct fair_shares *s = c->home->shares;
+    struct fair_shares *s = c->loop->shares;
     pthread_mutex_lock(&s->lock);
     if (c->node.parent != NULL) {
         add_weight(s, &c->node, -(n < c->node.weight ? n : c->node.weight));
@@ -302,9 +302,9 @@ void fair_give_back(struct fair_claim *c, uint64_t n)
 
 void fair_end(struct fair_claim *c)
 {
-    if (c->home == NULL)
+    if (c->loop == NULL)
         return;
-    struct fair_shares *s = c->home->shares;
+    struct fair_shares *s = c->loop->shares;
     pthread_mutex_lock(&s->lock);
     (void)drop_claim(s, c);
     s->settled -= c->settled;
@@ -316,9 +316,9 @@ void fair_end(struct fair_claim *c)
 
 bool fair_settle(struct fair_claim *c)
 {
-    if (c->home == NULL)
+    if (c->loop == NULL)
         return true;
-    struct fair_shares *s = c->home->shares;
+    struct fair_shares *s = c->loop->shares;
     pthread_mutex_lock(&s->lock);
     uint64_t weight = drop_claim(s, c);
     c->settled += weight;

@@ -48,8 +48,8 @@ struct fair_loop;
 /* All zero is an empty one. Embedded in its owner. */
 struct fair_claim {
     struct fair_node node; /* its parent is the account of a connection; NULL: has nothing */
-    struct fair_loop *home;
-    struct list revoked; /* linked: HOME will report it */
+    struct fair_loop *loop;
+    struct list revoked; /* linked: LOOP will report it */
     uint64_t settled;    /* see fair_settle() */
     bool is_revoked;
 };

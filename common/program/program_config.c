@@ -47,8 +47,8 @@ const struct config_node *config_item(const struct config_node *at, size_t i)
     return at != NULL && at->kind == CONFIG_LIST && i < at->n ? at->items[i] : at;
 }
 
-const struct config_node *config_place(const struct config_node *map, const char *name,
-                                       const struct config_node *otherwise)
+const struct config_node *config_node_at(const struct config_node *map, const char *name,
+                                         const struct config_node *otherwise)
 {
     const struct config_node *at = map != NULL ? config_get(map, name) : NULL;
 
@@ -103,7 +103,7 @@ bool config_octal(int64_t written, unsigned *mode)
 void admin_config_read(const struct settings_table *table, const struct config *file,
                        const struct config_node *node, struct admin_config *out, struct diag *d)
 {
-    const struct config_node *at = config_place(node, "address", node);
+    const struct config_node *at = config_node_at(node, "address", node);
     const struct text_list *texts = &out->s.address;
 
     *out = (struct admin_config){.n = 0};
@@ -136,7 +136,7 @@ void admin_config_check_free(const struct admin_config *c, const struct config *
                              const struct addr *others, size_t n, struct diag *d)
 {
     for (size_t i = 0; i < c->n; ++i)
-        config_addr_check_free(file, config_place(node, "address", node), i, "admin",
+        config_addr_check_free(file, config_node_at(node, "address", node), i, "admin",
                                &c->addresses[i], other, others, n, d);
 }
 

@@ -19,8 +19,8 @@ bool config_read_addr(const struct config *file, const struct config_node *at, c
 /* Returns item I of the list AT, the position of a problem; AT if it is a single value, or NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
 /* Returns the node of setting NAME in MAP (may be NULL), or OTHERWISE if it is not given. */
-const struct config_node *config_place(const struct config_node *map, const char *name,
-                                       const struct config_node *otherwise);
+const struct config_node *config_node_at(const struct config_node *map, const char *name,
+                                         const struct config_node *otherwise);
 /* Logs each setting of T that differs between OLD and NEW and needs a restart, except BUT. */
 void config_warn_of_restart(const struct settings_table *t, const void *old, const void *new,
                             const char *but);

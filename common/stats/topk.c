@@ -55,7 +55,7 @@ void topk_destroy(struct topk *top)
     free(top);
 }
 
-static void topk_place(struct topk *top, struct topk_entry *e, size_t at)
+static void topk_set(struct topk *top, struct topk_entry *e, size_t at)
 {
     top->heap[at] = e;
     e->at = at;
@@ -70,9 +70,9 @@ static void move_down(struct topk *top, struct topk_entry *e)
             ++child;
         if (top->heap[child]->sum >= e->sum)
             break;
-        topk_place(top, top->heap[child], at);
+        topk_set(top, top->heap[child], at);
     }
-    topk_place(top, e, at);
+    topk_set(top, e, at);
 }
 
 static struct topk_entry *topk_find(const struct topk *top, struct slice key)
@@ -107,8 +107,8 @@ static struct topk_entry *add_entry(struct topk *top, struct slice key)
         return e;
     size_t at = top->n++;
     for (; at > 0 && top->heap[(at - 1) / 2]->sum > e->sum; at = (at - 1) / 2)
-        topk_place(top, top->heap[(at - 1) / 2], at);
-    topk_place(top, e, at);
+        topk_set(top, top->heap[(at - 1) / 2], at);
+    topk_set(top, e, at);
     return e;
 }
 

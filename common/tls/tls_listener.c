@@ -199,12 +199,12 @@ struct listener_context {
     unsigned char digest[SHA256_BYTES]; /* of the data that a session depends on */
 };
 
-/* ---- places ---- */
+/* ---- contexts ---- */
 
-static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int index, long argl,
-                       void *argp)
+static void free_listener_context(void *parent, void *context, CRYPTO_EX_DATA *data, int index,
+                                  long argl, void *argp)
 {
-    struct listener_context *p = place;
+    struct listener_context *p = context;
 
     (void)parent;
     (void)data;
@@ -228,18 +228,18 @@ static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int inde
 }
 
 /* Index of the library's application data, which is assigned once. */
-static int place_index;
-static pthread_once_t place_index_made = PTHREAD_ONCE_INIT;
+static int context_index;
+static pthread_once_t context_index_made = PTHREAD_ONCE_INIT;
 
-static void make_place_index(void)
+static void make_context_index(void)
 {
-    place_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, free_place);
-    ASSERT(place_index >= 0);
+    context_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, free_listener_context);
+    ASSERT(context_index >= 0);
 }
 
-static struct listener_context *listener_place_of(const SSL_CTX *ctx)
+static struct listener_context *listener_context_of(const SSL_CTX *ctx)
 {
-    return SSL_CTX_get_ex_data(ctx, place_index);
+    return SSL_CTX_get_ex_data(ctx, context_index);
 }
 
 /* ---- reading ---- */
@@ -258,7 +258,7 @@ static bool has_kind(SSL_CTX *ctx, int kind)
 /* Called on the loop of a connection: staples the response for the certificate that SSL uses. */
 static int on_status(SSL *ssl, void *context)
 {
-    const struct tls_ocsp *o = listener_place_of(SSL_get_SSL_CTX(ssl))->ocsp;
+    const struct tls_ocsp *o = listener_context_of(SSL_get_SSL_CTX(ssl))->ocsp;
     const X509 *shown = SSL_get_certificate(ssl);
 
     (void)context;
@@ -274,7 +274,7 @@ static int on_status(SSL *ssl, void *context)
 /* Adds the OCSP response in FILE (NULL: none) for the certificate of FROM, which TO presents. */
 static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *file)
 {
-    struct listener_context *p = listener_place_of(to);
+    struct listener_context *p = listener_context_of(to);
     struct tls_ocsp *o = file != NULL ? tls_ocsp_read(file, from, &s->notes) : NULL;
 
     if (o == NULL)
@@ -310,7 +310,7 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
     }
     /* A context accepts a further certificate with the same names and another kind of key. */
     while (twin < s->n &&
-           (!tls_names_same(listener_place_of(s->contexts[twin])->own_names, names) ||
+           (!tls_names_same(listener_context_of(s->contexts[twin])->own_names, names) ||
             has_kind(s->contexts[twin], kind)))
         ++twin;
     if (twin == s->n) {
@@ -319,11 +319,11 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
         /* Adding the same names succeeded before. */
         bool added = tls_names_add(s->names, certificate, (unsigned)s->n);
         ASSERT(added);
-        pthread_once(&place_index_made, make_place_index);
+        pthread_once(&context_index_made, make_context_index);
         p->names = tls_names_ref(s->names);
         p->own_names = names;
         p->index = (unsigned)s->n;
-        if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
+        if (SSL_CTX_set_ex_data(ctx, context_index, p) != 1)
             abort(); /* out of memory */
         add_ocsp(s, ctx, ctx, from->ocsp);
         s->contexts[s->n++] = ctx;
@@ -345,7 +345,7 @@ out:
  * request the same ones of clients. */
 static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, struct diag *d)
 {
-    struct listener_context *p = listener_place_of(ctx);
+    struct listener_context *p = listener_context_of(ctx);
     struct text basis = {0};
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -413,7 +413,7 @@ static struct tls_set *set_create(const struct tls_listener_options *o, struct d
 static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int sealing)
 {
-    struct tls_tickets *tickets = listener_place_of(SSL_get_SSL_CTX(ssl))->tickets;
+    struct tls_tickets *tickets = listener_context_of(SSL_get_SSL_CTX(ssl))->tickets;
 
     if (sealing)
         return tls_tickets_encrypt(tickets, name, iv, cipher, mac) ? 1 : -1;
@@ -453,7 +453,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 
 bool tls_listener_misdirected(const SSL *ssl, struct slice host)
 {
-    const struct listener_context *p = listener_place_of(SSL_get_SSL_CTX(ssl));
+    const struct listener_context *p = listener_context_of(SSL_get_SSL_CTX(ssl));
     unsigned owner = 0;
 
     return p != NULL && tls_names_find(p->names, slice_cut(&host, ':'), &owner) &&
@@ -523,10 +523,10 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
     struct tls_set *old = t->set;
 
     for (size_t i = 0; i < set->n; ++i) {
-        struct listener_context *p = listener_place_of(set->contexts[i]);
+        struct listener_context *p = listener_context_of(set->contexts[i]);
 
         for (size_t k = 0; k < old->n; ++k) {
-            const struct listener_context *q = listener_place_of(old->contexts[k]);
+            const struct listener_context *q = listener_context_of(old->contexts[k]);
 
             if (memcmp(p->digest, q->digest, SHA256_BYTES) == 0) {
                 tls_tickets_unref(p->tickets);
@@ -567,7 +567,7 @@ void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now
     struct diag d = {0};
 
     for (size_t i = 0; i < t->set->n; ++i)
-        tls_tickets_rotate(listener_place_of(t->set->contexts[i])->tickets, now_ms,
+        tls_tickets_rotate(listener_context_of(t->set->contexts[i])->tickets, now_ms,
                            t->c.o.ticket_rotation_ms);
     bool changed = tls_files_changed(&t->c.files);
     bool outdated = t->set->until != 0 && time(NULL) >= t->set->until;

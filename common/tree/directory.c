@@ -444,13 +444,13 @@ static void directory_observe(struct tree_node *s)
     struct dir *d = dir_get(container_of(s->tree, struct directory, base), s->path);
 
     d->node = s;
-    s->place = d;
+    s->backend_node = d;
     all_stale(d);
 }
 
 static void directory_refresh(struct tree_node *s)
 {
-    struct dir *d = s->place;
+    struct dir *d = s->backend_node;
 
     dir_update(d);
     s->birth = d->exists ? (uint64_t)d->ino : 0;
@@ -459,7 +459,7 @@ static void directory_refresh(struct tree_node *s)
 
 static void directory_forget(struct tree_node *s)
 {
-    struct dir *d = s->place;
+    struct dir *d = s->backend_node;
 
     d->node = NULL;
     timer_stop(&d->doubt);
@@ -475,37 +475,37 @@ static void directory_status(const struct tree *base, struct tree_status *out)
     out->connected = access(t->root, R_OK | X_OK) == 0;
 }
 
-static struct slice without_slashes(struct slice place)
+static struct slice without_slashes(struct slice location)
 {
-    while (place.len > 1 && place.p[place.len - 1] == '/')
-        --place.len;
-    return place;
+    while (location.len > 1 && location.p[location.len - 1] == '/')
+        --location.len;
+    return location;
 }
 
-static enum err directory_check(struct slice place, struct diag *d)
+static enum err directory_check(struct slice location, struct diag *d)
 {
     /* A node's path, a provider's name and the terminator must fit behind it. */
     enum { ROOT_MAX = PATH_MAX - TREE_PATH_MAX - NAME_MAX - 2 };
 
     const char *why = NULL;
 
-    place = without_slashes(place);
-    if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL)
+    location = without_slashes(location);
+    if (location.p[0] != '/' || memchr(location.p, '\0', location.len) != NULL)
         why = "expected an absolute path";
-    else if (place.len == 1)
+    else if (location.len == 1)
         why = "the root directory cannot be a tree";
-    else if (place.len > ROOT_MAX)
+    else if (location.len > ROOT_MAX)
         why = "path too long";
     else
         return ERR_OK;
-    diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': %s", SLICE_FMT(place), why);
+    diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': %s", SLICE_FMT(location), why);
     return ERR_SYNTAX;
 }
 
-static enum err directory_open(struct loop *l, struct slice place, const struct tree_options *o,
+static enum err directory_open(struct loop *l, struct slice location, const struct tree_options *o,
                                struct tree **out, struct diag *d)
 {
-    enum err e = directory_check(place, d);
+    enum err e = directory_check(location, d);
 
     (void)o;
     if (e != ERR_OK)
@@ -513,7 +513,7 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
     struct directory *t = xcalloc(1, sizeof(*t));
     t->base = (struct tree){.backend = &tree_directory, .loop = l, .top = ""};
     list_init(&t->base.broken);
-    t->root = xslicedup(without_slashes(place));
+    t->root = xslicedup(without_slashes(location));
     t->anchor = -1;
     t->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (t->inotify < 0)

@@ -16,7 +16,7 @@
 struct snapshot {
     struct loop *loop;
     struct state_file file; /* without a path: none */
-    char *place;
+    char *tree;
     json_t *parts;    /* as in the file, or as stored since */
     uint64_t saved_s; /* wall clock, of the file that was read */
     struct timer write;
@@ -45,9 +45,9 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
             return NULL;
     }
     *why = NULL;
-    if (!slice_is(json_text(file, "place"), m->place)) {
-        log_info(NULL, "tree-snapshot-mismatch", "file=%s place=%s reason=\"of another tree\"",
-                 m->file.path, m->place);
+    if (!slice_is(json_text(file, "tree"), m->tree)) {
+        log_info(NULL, "tree-snapshot-mismatch", "file=%s tree=%s reason=\"of another tree\"",
+                 m->file.path, m->tree);
         return NULL;
     }
     m->saved_s = (uint64_t)json_integer_value(saved);
@@ -92,7 +92,7 @@ static void snapshot_load(struct snapshot *m)
 static void save_file(struct timer *t)
 {
     struct snapshot *m = container_of(t, struct snapshot, write);
-    json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "place", m->place, "saved",
+    json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "tree", m->tree, "saved",
                              (json_int_t)time(NULL), "parts", m->parts);
     char *text = file != NULL ? json_dumps(file, JSON_COMPACT) : NULL;
     struct slice bytes = slice_of(text);
@@ -144,13 +144,13 @@ void snapshot_delete(struct snapshot *m, const char *part)
 
 /* ---- life ---- */
 
-struct snapshot *snapshot_open(struct loop *l, const char *path, const char *place)
+struct snapshot *snapshot_open(struct loop *l, const char *path, const char *tree)
 {
     struct snapshot *m = xcalloc(1, sizeof(*m));
 
     m->loop = l;
     state_file_init(&m->file, path);
-    m->place = xstrdup(place);
+    m->tree = xstrdup(tree);
     m->parts = json_object();
     timer_init(&m->write, save_file);
     if (path != NULL)
@@ -166,7 +166,7 @@ void snapshot_close(struct snapshot *m)
         save_file(&m->write);
     timer_stop(&m->write);
     json_decref(m->parts);
-    free(m->place);
+    free(m->tree);
     state_file_fini(&m->file);
     free(m);
 }

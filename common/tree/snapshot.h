@@ -4,7 +4,7 @@
  * Owned by whatever watches the nodes (one application of a program); on the tree's loop. Its
  * contents are not trusted more than those of the tree: they pass the same checks.
  *
- *   {"v":1,"place":"zookeeper://...","saved":1700000000,"parts":{"settings":{...},"providers":{...}}}
+ *   {"v":1,"tree":"zookeeper://...","saved":1700000000,"parts":{"settings":{...},"providers":{...}}}
  */
 #ifndef RLB_TREE_SNAPSHOT_H
 #define RLB_TREE_SNAPSHOT_H
@@ -24,10 +24,10 @@ struct snapshot;
 
 /*
  * PATH: the file, or NULL: nothing is stored. PLACE: the nodes' tree and path, as text; a file
- * about another place is not used. A file that cannot be read is logged; a corrupt one is also
+ * about another tree is not used. A file that cannot be read is logged; a corrupt one is also
  * renamed. PATH and PLACE are copied.
  */
-struct snapshot *snapshot_open(struct loop *l, const char *path, const char *place);
+struct snapshot *snapshot_open(struct loop *l, const char *path, const char *tree);
 /* Writes what has not been written yet. NULL is allowed. */
 void snapshot_close(struct snapshot *m);
 /* Returns PART as it was last stored, an object, or NULL. Borrowed until stored or deleted. */

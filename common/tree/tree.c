@@ -43,14 +43,14 @@ struct tree_registration {
 
 /* ---- the tree ---- */
 
-static enum err find_backend(struct slice url, const struct tree_backend **out, struct slice *place,
-                             struct diag *d)
+static enum err find_backend(struct slice url, const struct tree_backend **out,
+                             struct slice *location, struct diag *d)
 {
-    *place = url;
-    struct slice scheme = slice_cut(place, ':');
+    *location = url;
+    struct slice scheme = slice_cut(location, ':');
 
     for (size_t i = 0; i < ARRAY_LEN(backends); ++i) {
-        if (!slice_is(scheme, backends[i]->scheme) || place->len == 0)
+        if (!slice_is(scheme, backends[i]->scheme) || location->len == 0)
             continue;
         *out = backends[i];
         return ERR_OK;
@@ -58,20 +58,20 @@ static enum err find_backend(struct slice url, const struct tree_backend **out, 
     diag_add(d, NULL, 0, 0,
              "tree '%.*s': expected directory:/path or zookeeper://HOST:PORT,HOST:PORT/path",
              SLICE_FMT(url));
-    return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
+    return location->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
 }
 
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
                        const struct config_node *auth_at, const char *auth, struct diag *d)
 {
     const struct tree_backend *backend = NULL;
-    struct slice place;
+    struct slice location;
     struct diag why = {0};
 
     if (url == NULL)
         return;
-    bool bad_url = find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
-                   backend->check(place, &why) != ERR_OK;
+    bool bad_url = find_backend(slice_of(url), &backend, &location, &why) != ERR_OK ||
+                   backend->check(location, &why) != ERR_OK;
     bool bad_auth = !bad_url && auth != NULL && backend->read_auth != NULL &&
                     backend->read_auth(auth, NULL, &why) != ERR_OK;
     struct slice rest = slice_of(why.text);
@@ -87,10 +87,10 @@ enum err tree_open(struct loop *l, struct slice url, const struct tree_options *
 {
     static const struct tree_options none = {0};
     const struct tree_backend *backend = NULL;
-    struct slice place;
-    enum err e = find_backend(url, &backend, &place, d);
+    struct slice location;
+    enum err e = find_backend(url, &backend, &location, d);
 
-    return e != ERR_OK ? e : backend->open(l, place, o != NULL ? o : &none, out, d);
+    return e != ERR_OK ? e : backend->open(l, location, o != NULL ? o : &none, out, d);
 }
 
 void tree_close(struct tree *t)
@@ -281,7 +281,7 @@ static void registration_evaluate(struct timer *timer)
     if (found != FOUND_PENDING)
         follower_report(f);
     /* Links may lead elsewhere than before: the entry follows them. While links are broken or
-     * unknown, it stays at its place. */
+     * unknown, it stays at its location. */
     if ((found == FOUND_NODE || found == FOUND_MISSING) &&
         (r->real_path == NULL || strcmp(r->real_path, at->path) != 0)) {
         if (r->entry != NULL)

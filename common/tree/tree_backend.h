@@ -65,7 +65,7 @@ struct tree_node {
     struct list uses;   /* by followers */
     unsigned parts;     /* all that were ever needed */
     bool touched;       /* may have changed: refresh() before use */
-    void *place;        /* private to the back end */
+    void *backend_node; /* private to the back end */
     bool known;         /* false: not read yet; what follows is invalid */
     bool exists;        /* now */
     bool parses;        /* now */
@@ -81,12 +81,12 @@ struct tree_entry;
 struct tree_op;
 
 struct tree_backend {
-    const char *scheme;                                    /* before the ':' of a URL */
-    bool remote;                                           /* other machines write it, too */
-    enum err (*check)(struct slice place, struct diag *d); /* of open()'s place */
+    const char *scheme;                                       /* before the ':' of a URL */
+    bool remote;                                              /* other machines write it, too */
+    enum err (*check)(struct slice location, struct diag *d); /* of open()'s location */
     /* Reads open()'s auth file; IDENTITY may be NULL. NULL: none is read. */
     enum err (*read_auth)(const char *file, char **identity, struct diag *d);
-    enum err (*open)(struct loop *l, struct slice place, const struct tree_options *o,
+    enum err (*open)(struct loop *l, struct slice location, const struct tree_options *o,
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);
     void (*status)(const struct tree *t, struct tree_status *out);

@@ -15,13 +15,13 @@ enum {
     COMPACT_MAX = 2048,
 };
 
-void body_piece_init(struct body_piece *b, struct loop *home)
+void body_piece_init(struct body_piece *b, struct loop *loop)
 {
     list_init(&b->node);
     b->nparts = b->bytes = 0;
     b->release = NULL;
     b->hold = NULL;
-    b->home = home;
+    b->loop = loop;
 }
 
 struct body_piece *body_piece_create(size_t room)
@@ -46,8 +46,8 @@ void body_piece_release(struct body_piece *b)
         return;
     if (b->release != NULL)
         b->release(b->hold);
-    if (b->home != NULL)
-        loop_free_block(b->home, b);
+    if (b->loop != NULL)
+        loop_free_block(b->loop, b);
     else
         free(b);
 }
@@ -114,7 +114,7 @@ struct body_piece *body_piece_borrow(struct slice bytes, void (*release)(void *h
 
 struct body_piece *body_piece_compact(struct body_piece *b)
 {
-    if (b->home == NULL || b->bytes > COMPACT_MAX)
+    if (b->loop == NULL || b->bytes > COMPACT_MAX)
         return b;
     struct body_piece *copy = body_piece_create(b->bytes);
     char *at = copy->memory;

@@ -21,7 +21,7 @@ struct body_piece {
     size_t bytes;                /* of all parts; may be 0 */
     void (*release)(void *hold); /* NULL: they lie in MEMORY */
     void *hold;
-    struct loop *home; /* all of it is a block of this loop's; NULL: it is malloc's */
+    struct loop *loop; /* all of it is a block of this loop's; NULL: it is malloc's */
     char memory[];
 };
 /* On the loop it came from. NULL is fine. */
@@ -51,7 +51,7 @@ struct body_framing {
 };
 
 /* Initializes B, before it has parts. */
-void body_piece_init(struct body_piece *b, struct loop *home);
+void body_piece_init(struct body_piece *b, struct loop *loop);
 /* Creates a body without parts; its memory has ROOM bytes. */
 struct body_piece *body_piece_create(size_t room) returns_nonnull_;
 /* Changes the room to BYTES; the first bytes stay. B has no parts yet, and is malloc's then. */

@@ -95,33 +95,33 @@ static inline void update_idle_locked(struct conn_shard *s)
 /* Counts C at its place: BY is 1 after it has entered it, and -1 before it leaves. */
 static inline void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
 {
-    if (c->place == PLACE_IDLE) {
+    if (c->state == POOLED_IDLE) {
         b->shards[c->loop_index].nidle += (unsigned)by;
         b->idle += (unsigned)by;
-    } else if (c->place == PLACE_PARKED) {
+    } else if (c->state == POOLED_PARKED) {
         b->nparked += (unsigned)by;
         b->idle += (unsigned)by;
-    } else if (c->place != PLACE_GONE) {
+    } else if (c->state != POOLED_GONE) {
         b->in_use += (unsigned)by;
     }
 }
 
-static void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+static void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum pooled_state to,
                               struct conn_work *k)
 {
     struct conn_shard *s = &b->shards[c->loop_index];
 
     list_remove(&c->stack_node);
     count_locked(b, c, -1);
-    c->place = (int)to;
+    c->state = (int)to;
     count_locked(b, c, 1);
-    if (to == PLACE_IDLE) {
+    if (to == POOLED_IDLE) {
         update_idle_locked(s);
         list_push_front(&s->returned, &c->stack_node);
-    } else if (to == PLACE_PARKED) {
+    } else if (to == POOLED_PARKED) {
         list_push_front(&b->parked, &c->stack_node);
-    } else if (to == PLACE_LEAVING || to == PLACE_ARRIVING) {
-        list_push_back(to == PLACE_LEAVING ? &s->leaving : &s->arriving, &c->stack_node);
+    } else if (to == POOLED_LEAVING || to == POOLED_ARRIVING) {
+        list_push_back(to == POOLED_LEAVING ? &s->leaving : &s->arriving, &c->stack_node);
         want_post_locked(s, k);
     }
 }
@@ -198,7 +198,7 @@ static noinline_ void waiter_grant_locked(struct conn_backend *b, struct conn_wa
     if (c->waiter != w)
         conn_pair(c, w);
     w->result = CONN_REUSED;
-    conn_enter_locked(b, c, PLACE_GRANTED, k);
+    conn_enter_locked(b, c, POOLED_GRANTED, k);
     waiter_enter_locked(b, w, WAITER_READY, k);
 }
 
@@ -233,7 +233,7 @@ static void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, str
 {
     struct conn_waiter *w = conn_unpair(c);
 
-    conn_enter_locked(b, c, PLACE_GONE, k);
+    conn_enter_locked(b, c, POOLED_GONE, k);
     b->marked -= c->marked;
     c->marked = false;
     if (w != NULL && b->retired)
@@ -275,7 +275,7 @@ static bool should_park_locked(const struct conn_backend *b, const struct pooled
  * C has no user, and is attached to the calling loop or detached. It goes to its waiter or to the
  * first in the queue; or it becomes idle or, if detached, is parked for any loop; or it is closed.
  */
-static void conn_place_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+static void conn_supply_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
     struct conn_waiter *w = c->waiter != NULL ? c->waiter : first_queued(b);
 
@@ -286,7 +286,7 @@ static void conn_place_locked(struct conn_backend *b, struct pooled_conn *c, str
     }
     if (w == NULL) {
         b->parks_left -= c->detached && b->parks_left != 0;
-        conn_enter_locked(b, c, c->detached ? PLACE_PARKED : PLACE_IDLE, k);
+        conn_enter_locked(b, c, c->detached ? POOLED_PARKED : POOLED_IDLE, k);
         return;
     }
     if (!c->detached && loop_index(w->loop) == c->loop_index) {
@@ -299,7 +299,7 @@ static void conn_place_locked(struct conn_backend *b, struct pooled_conn *c, str
     }
     if (c->detached)
         c->loop_index = loop_index(w->loop);
-    conn_enter_locked(b, c, c->detached ? PLACE_ARRIVING : PLACE_LEAVING, k);
+    conn_enter_locked(b, c, c->detached ? POOLED_ARRIVING : POOLED_LEAVING, k);
 }
 
 void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
@@ -307,7 +307,7 @@ void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
     ASSERT(!c->marked);
     c->marked = true;
     ++b->marked;
-    conn_enter_locked(b, c, PLACE_LEAVING, k);
+    conn_enter_locked(b, c, POOLED_LEAVING, k);
 }
 
 /* ---- use ---- */
@@ -335,7 +335,7 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
         c = list_first(&s->returned, struct pooled_conn, stack_node);
     if (c == NULL || !right_age(c, o, now_ms))
         return NULL;
-    conn_enter_locked(b, c, PLACE_USED, k);
+    conn_enter_locked(b, c, POOLED_USED, k);
     return c;
 }
 
@@ -352,7 +352,7 @@ static noinline_ struct pooled_conn *take_parked_locked(struct conn_backend *b, 
         return NULL;
     if (c->loop_index != loop_index(l))
         b->parks_left = CONN_PARKS;
-    conn_enter_locked(b, c, PLACE_USED, k);
+    conn_enter_locked(b, c, POOLED_USED, k);
     c->loop_index = loop_index(l);
     ++b->handed_over;
     return c;
@@ -413,7 +413,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     b->parks_left = CONN_PARKS;
     conn_pair(c, w);
     waiter_enter_locked(b, w, WAITER_COMING, k);
-    conn_enter_locked(b, c, PLACE_LEAVING, k);
+    conn_enter_locked(b, c, POOLED_LEAVING, k);
     return CONN_WAIT;
 }
 
@@ -472,7 +472,7 @@ void conn_cancel(struct conn_waiter *w)
     if (c != NULL)
         (void)conn_unpair(c); /* one in transit is handled where it arrives */
     if (granted)
-        conn_place_locked(b, c, &k);
+        conn_supply_locked(b, c, &k);
     conn_unlock_and_do(b, &k);
     if (permission)
         conn_not_opened(b);
@@ -484,13 +484,13 @@ void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l)
     struct conn_work k;
 
     *c = (struct pooled_conn){
-        .backend = b, .loop_index = loop_index(l), .uses = 1, .place = PLACE_GONE};
+        .backend = b, .loop_index = loop_index(l), .uses = 1, .state = POOLED_GONE};
     list_init(&c->stack_node);
     conn_lock(b, &k);
     ASSERT(b->opening != 0);
     --b->opening; /* its reference is the connection's now */
     ++b->opened;
-    conn_enter_locked(b, c, PLACE_USED, &k);
+    conn_enter_locked(b, c, POOLED_USED, &k);
     conn_unlock_and_do(b, &k);
 }
 
@@ -517,13 +517,13 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     ASSERT(b != NULL);
     ASSERT(c->loop_index == loop_index(l));
     conn_lock(b, &k);
-    ASSERT(c->place == PLACE_USED);
+    ASSERT(c->state == POOLED_USED);
     c->idle_since_ms = now_ms;
     /* Not detached here: the caller may have been called because of C, and may check C again. */
     if (should_park_locked(b, c))
-        conn_enter_locked(b, c, PLACE_LEAVING, &k);
+        conn_enter_locked(b, c, POOLED_LEAVING, &k);
     else
-        conn_place_locked(b, c, &k);
+        conn_supply_locked(b, c, &k);
     conn_unlock_and_do(b, &k);
 }
 
@@ -535,21 +535,21 @@ void conn_withdraw(struct pooled_conn *c)
     if (b == NULL)
         return; /* the pool has closed it, or never had it */
     conn_lock(b, &k);
-    ASSERT(c->place != PLACE_GONE);
-    ASSERT(c->place != PLACE_HELD);
-    ASSERT(c->place != PLACE_ARRIVING);
+    ASSERT(c->state != POOLED_GONE);
+    ASSERT(c->state != POOLED_HELD);
+    ASSERT(c->state != POOLED_ARRIVING);
     conn_leave_locked(b, c, &k);
     c->backend = NULL;
     conn_unlock_and_do(b, &k);
     conn_backend_release(b);
 }
 
-void conn_retain_place(struct pooled_conn *c)
+void conn_retain_permission(struct pooled_conn *c)
 {
     struct conn_backend *b = c->backend;
 
     latch_lock(&b->latch);
-    ASSERT(c->place == PLACE_USED);
+    ASSERT(c->state == POOLED_USED);
     (void)grant_open_locked(b); /* first, so that the place stays occupied */
     latch_unlock(&b->latch);
     conn_withdraw(c);
@@ -562,7 +562,7 @@ bool conn_in_use(struct pooled_conn *c)
     if (b == NULL)
         return true;
     latch_lock(&b->latch);
-    bool used = c->place == PLACE_USED;
+    bool used = c->state == POOLED_USED;
     latch_unlock(&b->latch);
     return used;
 }
@@ -587,14 +587,14 @@ static void leave_locked(struct conn_shard *s, struct pooled_conn *c, struct con
                  (w != NULL ? !w->fresh : should_park_locked(b, c));
     bool check = moves && w != NULL;
 
-    conn_enter_locked(b, c, PLACE_HELD, k);
+    conn_enter_locked(b, c, POOLED_HELD, k);
     conn_unlock_and_do(b, k);
     bool usable = !check || ops->alive(c, true);
     bool moved = moves && usable && ops->detach(c);
     latch_lock(&b->latch);
     c->detached |= moved;
     if (c->detached || (usable && c->waiter == NULL)) /* or not needed on another loop any more */
-        conn_place_locked(b, c, k);
+        conn_supply_locked(b, c, k);
     else
         conn_drop_locked(b, c, k); /* its waiter may open one instead */
 }
@@ -604,7 +604,7 @@ static void arrive_locked(struct conn_shard *s, struct pooled_conn *c, struct co
 {
     struct conn_backend *b = s->backend;
 
-    conn_enter_locked(b, c, PLACE_HELD, k);
+    conn_enter_locked(b, c, POOLED_HELD, k);
     conn_unlock_and_do(b, k);
     bool moved = b->pool->ops->attach(c, s->loop);
     latch_lock(&b->latch);
@@ -615,7 +615,7 @@ static void arrive_locked(struct conn_shard *s, struct pooled_conn *c, struct co
     else if (c->waiter != NULL)
         waiter_grant_locked(b, c->waiter, c, k);
     else
-        conn_place_locked(b, c, k);
+        conn_supply_locked(b, c, k);
 }
 
 /*
@@ -649,7 +649,7 @@ void conn_shard_on_message(struct loop_message *m)
             struct pooled_conn *c = w->conn;
             (void)conn_unpair(c);
             w->conn = c;
-            conn_enter_locked(b, c, PLACE_USED, &k);
+            conn_enter_locked(b, c, POOLED_USED, &k);
             ++c->uses;
             ++b->reused;
         }

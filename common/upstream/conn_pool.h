@@ -32,7 +32,7 @@ struct pooled_conn {
     uint64_t idle_since_ms;       /* loop_now_ms of the check-in */
     unsigned loop_index;
     uint64_t uses;              /* requests it was checked out for */
-    int place;                  /* the pool's, under the backend's latch, as are the next three */
+    int state;                  /* the pool's, under the backend's latch, as are the next three */
     bool detached;              /* from LOOP_INDEX's loop, and attached to no other one */
     bool marked;                /* to be closed as soon as its loop can */
     struct conn_waiter *waiter; /* the one that it is moved to */
@@ -149,7 +149,7 @@ void conn_withdraw(struct pooled_conn *c) cold_;
  * As conn_withdraw, for a connection in use that continues as something else (a tunnel): it belongs
  * to the caller alone, but its place stays occupied, as a permission, until conn_not_opened.
  */
-void conn_retain_place(struct pooled_conn *c);
+void conn_retain_permission(struct pooled_conn *c);
 /*
  * To be called on C's loop when C was found dead. Returns true if a user has C, and will find out,
  * or if C is not the pool's. If it returns false, the caller must conn_withdraw C; a waiter that C

@@ -30,17 +30,17 @@
  * given up. In the latter case it continues to the loop it is attached to, and goes from there to
  * the first waiter in the queue.
  */
-enum conn_place {
-    PLACE_GONE, /* not the pool's: before conn_opened, after conn_withdraw, or waiting to be closed
-                 */
-    PLACE_USED, /* a user has it; no list */
-    PLACE_IDLE, /* its shard's idle stack, by way of the returned list */
-    PLACE_LEAVING,  /* its shard's leaving list: to be detached by its loop, or closed if marked for
-                       that */
-    PLACE_HELD,     /* its loop is detaching or attaching it, without the lock; no list */
-    PLACE_ARRIVING, /* its new shard's arriving list: to be attached by that loop */
-    PLACE_GRANTED,  /* attached to the waiter's loop; its ready() is called next; no list */
-    PLACE_PARKED,   /* idle and attached to no loop: the backend's stack; closed by its last loop */
+enum pooled_state {
+    POOLED_GONE, /* not the pool's: before conn_opened, after conn_withdraw, or waiting to be closed
+                  */
+    POOLED_USED, /* a user has it; no list */
+    POOLED_IDLE, /* its shard's idle stack, by way of the returned list */
+    POOLED_LEAVING, /* its shard's leaving list: to be detached by its loop, or closed if marked for
+                      that */
+    POOLED_HELD,    /* its loop is detaching or attaching it, without the lock; no list */
+    POOLED_ARRIVING, /* its new shard's arriving list: to be attached by that loop */
+    POOLED_GRANTED,  /* attached to the waiter's loop; its ready() is called next; no list */
+    POOLED_PARKED, /* idle and attached to no loop: the backend's stack; closed by its last loop */
 };
 
 /* Where a waiter is (conn_waiter.state); only waiter_enter_locked changes the state. */

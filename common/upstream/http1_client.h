@@ -133,7 +133,7 @@ struct http1_client_upgraded {
 };
 /*
  * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. If the
- * connection counts in a pool, call conn_withdraw or conn_retain_place before.
+ * connection counts in a pool, call conn_withdraw or conn_retain_permission before.
  */
 struct http1_client_upgraded http1_client_take_upgraded(struct http1_client_conn **c);
 

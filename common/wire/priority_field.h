@@ -15,7 +15,7 @@ enum {
 
 struct urgency {
     uint8_t level;    /* 0..URGENCY_LEVELS - 1 */
-    bool incremental; /* parts are useful: it shares its level's turns with others */
+    bool incremental; /* parts are useful: it is served in rotation with others of its level */
 };
 #define URGENCY_UNSTATED ((struct urgency){.level = URGENCY_DEFAULT})
 

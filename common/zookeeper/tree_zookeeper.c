@@ -527,7 +527,7 @@ static void show_children(struct zk_node *n)
 
 static void zookeeper_refresh(struct tree_node *s)
 {
-    struct zk_node *n = s->place;
+    struct zk_node *n = s->backend_node;
     bool lists = (s->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 
     if (!n->known)
@@ -709,14 +709,14 @@ static void zookeeper_observe(struct tree_node *s)
     struct zk_node *n = zk_node_get(container_of(s->tree, struct zookeeper, base), s->path);
 
     n->watched = s;
-    s->place = n;
+    s->backend_node = n;
     /* The creation of a missing node is not watched while it is only a provider. */
     zk_read_request(&n->data);
 }
 
 static void zookeeper_forget(struct tree_node *s)
 {
-    struct zk_node *n = s->place;
+    struct zk_node *n = s->backend_node;
 
     n->watched = NULL;
     zk_node_put(n);
@@ -742,23 +742,23 @@ static void zookeeper_free(struct zookeeper *t)
     free(t);
 }
 
-static enum err zookeeper_check(struct slice place, struct diag *d)
+static enum err zookeeper_check(struct slice location, struct diag *d)
 {
     char *hosts = NULL;
     char *top = NULL;
-    enum err e = zookeeper_url_parse(place, &hosts, &top, d);
+    enum err e = zookeeper_url_parse(location, &hosts, &top, d);
 
     free(hosts);
     free(top);
     return e;
 }
 
-static enum err zk_tree_open(struct loop *l, struct slice place, const struct tree_options *o,
+static enum err zk_tree_open(struct loop *l, struct slice location, const struct tree_options *o,
                              struct tree **out, struct diag *d)
 {
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     uint64_t random[2];
-    enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
+    enum err e = zookeeper_url_parse(location, &t->hosts, &t->top, d);
 
     if (e == ERR_OK && o->auth_file != NULL)
         e = zookeeper_auth_read(o->auth_file, &t->identity, d);

@@ -107,16 +107,16 @@ static enum err add_path(struct slice path, struct text *out, struct diag *d)
     return ERR_OK;
 }
 
-enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struct diag *d)
+enum err zookeeper_url_parse(struct slice location, char **hosts, char **top, struct diag *d)
 {
     struct text list = {0};
     struct text path = {0};
 
-    if (!slice_starts(place, SLICE_LIT("//"))) {
+    if (!slice_starts(location, SLICE_LIT("//"))) {
         diag_add(d, NULL, 0, 0, "zookeeper: expected zookeeper://HOST:PORT,HOST:PORT/PATH");
         return ERR_SYNTAX;
     }
-    struct slice rest = {place.p + 2, place.len - 2};
+    struct slice rest = {location.p + 2, location.len - 2};
     enum err e = add_hosts(slice_cut(&rest, '/'), &list, d);
     if (e == ERR_OK)
         e = add_path(rest, &path, d);

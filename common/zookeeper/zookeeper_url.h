@@ -28,7 +28,7 @@ enum {
  *   top     "" or "/a/b": no doubled or trailing slashes
  * Errors: ERR_SYNTAX, ERR_RANGE (a port), ERR_TOO_LARGE; the reason is in D.
  */
-enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
+enum err zookeeper_url_parse(struct slice location, char **hosts, char **top,
                              struct diag *d) must_check;
 
 /*

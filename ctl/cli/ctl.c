@@ -193,7 +193,7 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
 }
 
 /* Where F's value goes. */
-static void *ctl_place_of(struct ctl_options *o, const struct ctl_flag *f)
+static void *ctl_value_of(struct ctl_options *o, const struct ctl_flag *f)
 {
     return (char *)o + f->at;
 }
@@ -201,13 +201,13 @@ static void *ctl_place_of(struct ctl_options *o, const struct ctl_flag *f)
 int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
     (void)value;
-    *(bool *)ctl_place_of(o, f) = true;
+    *(bool *)ctl_value_of(o, f) = true;
     return CTL_OK;
 }
 
 int ctl_take_text(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    *(const char **)ctl_place_of(o, f) = value;
+    *(const char **)ctl_value_of(o, f) = value;
     return CTL_OK;
 }
 
@@ -217,7 +217,7 @@ int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char 
     char what[160];
 
     if (parse_u64(slice_of(value), f->max, &n) && n >= f->min) {
-        *(uint64_t *)ctl_place_of(o, f) = n;
+        *(uint64_t *)ctl_value_of(o, f) = n;
         return CTL_OK;
     }
     snprintf(what, sizeof(what),
@@ -231,7 +231,7 @@ int ctl_take_seconds(struct ctl_options *o, const struct ctl_flag *f, const char
     int code = ctl_take_number(o, f, value);
 
     if (code == CTL_OK)
-        *(uint64_t *)ctl_place_of(o, f) *= 1000;
+        *(uint64_t *)ctl_value_of(o, f) *= 1000;
     return code;
 }
 

@@ -86,7 +86,7 @@ static void activation_give_up(struct membership *ms, const char *why)
 /* ---- the next one ---- */
 
 /* FNV-1a, mixed: a small change of the name changes its place in the order completely. */
-static uint64_t activation_place_of(const char *name)
+static uint64_t activation_rank_of(const char *name)
 {
     uint64_t h = hash_fixed(slice_of(name));
 
@@ -103,7 +103,7 @@ static struct backend *best_dormant(const struct membership *ms)
     list_for_each_entry (b, &ms->kinds[WORKER_DORMANT_OUT], in_kind) {
         if (best == NULL || b->failed_activations < best->failed_activations ||
             (b->failed_activations == best->failed_activations &&
-             activation_place_of(b->name) < activation_place_of(best->name)))
+             activation_rank_of(b->name) < activation_rank_of(best->name)))
             best = b;
     }
     return best;

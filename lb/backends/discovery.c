@@ -225,7 +225,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
 }
 
 /* Registers the worker of P at A, unless that is rejected. */
-static void discovery_place(struct provider *p, const struct addr *a)
+static void discovery_set_address(struct provider *p, const struct addr *a)
 {
     const char *why = rejection_of(p, a);
     struct addr plain = addr_plain(a);
@@ -281,7 +281,7 @@ static void on_host_changed(void *context)
     struct provider *p = context;
 
     p->membership->providers.before = p->membership->providers.nregistered;
-    discovery_place(p, choose_addr(p));
+    discovery_set_address(p, choose_addr(p));
     membership_update(p->membership);
 }
 
@@ -317,13 +317,13 @@ static void discovery_take(struct provider *p)
         drop_host(p);
         detach_provider(p, true);
     } else if (!named) {
-        discovery_place(p, &addr);
+        discovery_set_address(p, &addr);
     } else if (p->host == NULL) {
         set_rejected(p, NULL);
         ++set->nhosts;
         p->host = create_name(p->membership->app, p->name, on_host_changed, p);
     } else if (p->host->naddrs != 0) {
-        discovery_place(p, choose_addr(p));
+        discovery_set_address(p, choose_addr(p));
     }
 }
 

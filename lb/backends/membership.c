@@ -382,14 +382,14 @@ static enum err start_tree(struct membership *ms, struct diag *d)
         if (e != ERR_OK)
             return e;
     }
-    char *place = xasprintf("%s %s", s->tree, ms->path);
+    char *tree = xasprintf("%s %s", s->tree, ms->path);
     char *file = NULL;
     /* In the directory that the application has for its workers' resumes as well. */
     if (lb->settings.state_dir != NULL)
         file = xasprintf("%s/%s/tree.json", lb->settings.state_dir, a->name);
-    ms->snapshot = snapshot_open(lb->control, file, place);
+    ms->snapshot = snapshot_open(lb->control, file, tree);
     free(file);
-    free(place);
+    free(tree);
     live_settings_follow(a->live, a->tree, ms->snapshot, LIVE_SETTINGS_PART, wait_ms);
     limits_live_start(a->limits, a->tree, ms->snapshot, wait_ms);
     providers_start(ms, wait_ms);

@@ -40,7 +40,7 @@ static bool host_is_valid(const char *name)
 
 static void check_hosts(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    const struct config_node *list = config_place(a->node, "hosts", a->node);
+    const struct config_node *list = config_node_at(a->node, "hosts", a->node);
 
     for (size_t i = 0; i < a->s.hosts.n; ++i) {
         const struct config_node *at = config_item(list, i);
@@ -304,7 +304,7 @@ static void read_page(const struct config *c, const struct config_node *at, cons
 
 static void read_error_pages(const struct config *c, struct application_config *a, struct diag *d)
 {
-    const struct config_node *at = config_place(a->node, "error_page", a->node);
+    const struct config_node *at = config_node_at(a->node, "error_page", a->node);
     const struct text_list *files = &a->s.error_page;
 
     if (files->n > ERROR_PAGES_MAX) {
@@ -324,17 +324,17 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 {
     const char *path = a->s.tree_path;
 
-    tree_check_config(&c->file, config_place(a->node, "tree", a->node), a->s.tree,
-                      config_place(a->node, "zookeeper_auth", a->node), a->s.zookeeper_auth, d);
+    tree_check_config(&c->file, config_node_at(a->node, "tree", a->node), a->s.tree,
+                      config_node_at(a->node, "zookeeper_auth", a->node), a->s.zookeeper_auth, d);
     if (path == NULL)
         return;
     if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||
         strstr(path, "/.") != NULL || path[strlen(path) - 1] == '/') {
-        config_complain(&c->file, config_place(a->node, "tree_path", a->node), d,
+        config_complain(&c->file, config_node_at(a->node, "tree_path", a->node), d,
                         "tree_path: expected a path such as /shop, of at most %d bytes",
                         TREE_PATH_BYTES_MAX);
     } else if (a->s.tree == NULL) {
-        config_complain(&c->file, config_place(a->node, "tree_path", a->node), d,
+        config_complain(&c->file, config_node_at(a->node, "tree_path", a->node), d,
                         "tree_path: needs the setting tree");
     }
 }
@@ -367,16 +367,16 @@ static void read_limits(struct configuration *c, struct application_config *a, s
         for (size_t k = 0; k < match_table.n; ++k)
             settings_take(&match_table.rows[k], &match, &out->s);
         settings_fini(&match_table, &match);
-        read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
+        read_page(&c->file, limit_row_node(map, "page"), "page", out->s.page, &out->page, d);
         if (d->errors != before)
             continue;
         if (!limit_compile(out->name, &out->s, &limit, &p)) {
-            config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
+            config_complain(&c->file, limit_row_node(map, p.row), d, "%s", p.why);
             continue;
         }
         limit_fini(&limit);
         if (out->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
-            config_complain(&c->file, limit_row_place(map, "where"), d,
+            config_complain(&c->file, limit_row_node(map, "where"), d,
                             "where: daemon, and the application has no pool_counter_servers");
     }
 }
@@ -463,14 +463,14 @@ void application_config_read(struct configuration *c, const char *name, struct c
         --out->path.len;
     if (s->path == NULL || s->path[0] != '/' || strpbrk(s->path, "?#% \t") != NULL ||
         strstr(s->path, "//") != NULL)
-        config_complain(&c->file, config_place(out->node, "path", out->node), d,
+        config_complain(&c->file, config_node_at(out->node, "path", out->node), d,
                         "path: expected a prefix such as /shop, without ? # %% and blanks");
     check_tree(c, out, d);
     for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
         if (!list_is_valid(&list_rules[i], s, &at, why))
-            config_complain(&c->file,
-                            config_item(config_place(out->node, list_rules[i].name, out->node), at),
-                            d, "%s", why);
+            config_complain(
+                &c->file, config_item(config_node_at(out->node, list_rules[i].name, out->node), at),
+                d, "%s", why);
     }
     read_workers(c, out, d);
     for (size_t i = 0; i < out->nworkers; ++i)

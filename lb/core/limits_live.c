@@ -39,7 +39,7 @@ struct live_limit {
     const char *name, *part; /* ends of PATH; the latter is the part of the snapshot */
     struct live_settings *engine;
     struct live_settings_counts reported; /* its counts that the metrics include */
-    size_t place;                         /* in YAML's list, or NOWHERE */
+    size_t index;                         /* in YAML's list, or NOWHERE */
     struct text page;                     /* YAML's */
     bool listed;                          /* its node is among the tree's */
     bool recalled;    /* the snapshot had it; its engine has not taken that yet */
@@ -141,7 +141,7 @@ static void set_page(struct live_limit *r, const struct limit_config *yaml)
 static const struct settings_table *const tables[] = {&limit_table, &match_table};
 
 static struct live_limit *limit_create(struct limits_live *l, const char *name,
-                                       const struct limit_config *yaml, size_t place,
+                                       const struct limit_config *yaml, size_t index,
                                        uint64_t wait_ms)
 {
     struct live_limit *r = xcalloc(1, sizeof(*r));
@@ -151,7 +151,7 @@ static struct live_limit *limit_create(struct limits_live *l, const char *name,
     r->path = xasprintf("%s/%s", l->path, name);
     r->name = r->path + strlen(l->path) + 1;
     r->part = r->path + strlen(l->path) - strlen(names_part);
-    r->place = place;
+    r->index = index;
     set_page(r, yaml);
     r->engine = live_settings_create(&(struct live_settings_options){.loop = l->app->lb->control,
                                                                      .tables = tables,
@@ -189,9 +189,9 @@ static void limit_destroy(struct live_limit *r, bool forget)
 }
 
 /* YAML was read again. */
-static void limit_set_yaml(struct live_limit *r, const struct limit_config *yaml, size_t place)
+static void limit_set_yaml(struct live_limit *r, const struct limit_config *yaml, size_t index)
 {
-    r->place = place;
+    r->index = index;
     set_page(r, yaml);
     live_settings_set_yaml(r->engine, &yaml->s, yaml->origins);
 }
@@ -220,7 +220,7 @@ static const char *limit_idle_reason(const struct live_limit *r)
     static const char *const subjects[] = {"key", "class", "path", "method"};
     bool any = false;
 
-    if (r->place != NOWHERE)
+    if (r->index != NOWHERE)
         return NULL;
     if (!from_tree(r, "workers"))
         return "not in the configuration file, and the tree has no property workers";
@@ -241,7 +241,7 @@ static bool limit_is_over(const struct live_limit *r)
     struct live_settings_counts now;
 
     live_settings_counts(r->engine, &now);
-    if (r->place != NOWHERE || r->listed || r->recalled || now.held || now.remembered)
+    if (r->index != NOWHERE || r->listed || r->recalled || now.held || now.remembered)
         return false;
     for (size_t t = 0; t < ARRAY_LEN(tables); ++t) {
         for (size_t i = 0; i < tables[t]->n; ++i) {
@@ -265,8 +265,8 @@ static int limits_compare(const void *a, const void *b)
     const struct live_limit *x = *(struct live_limit *const *)a;
     const struct live_limit *y = *(struct live_limit *const *)b;
 
-    if (x->place != y->place)
-        return x->place < y->place ? -1 : 1;
+    if (x->index != y->index)
+        return x->index < y->index ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
@@ -377,7 +377,7 @@ static void assemble_rules(struct loop_deferred *later)
         json_t *names = json_object();
 
         map_for_each (struct live_limit, r, &l->limits, node) {
-            if (r->listed || r->place == NOWHERE)
+            if (r->listed || r->index == NOWHERE)
                 json_object_set_new(names, r->name, json_true());
         }
         snapshot_store(l->snapshot, names_part, names);
@@ -416,7 +416,7 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
     }
     size_t of_the_tree_alone = 0;
     map_for_each (struct live_limit, other, &l->limits, node)
-        of_the_tree_alone += other->place == NOWHERE;
+        of_the_tree_alone += other->index == NOWHERE;
     if (of_the_tree_alone >= LIMITS_MAX) {
         warn_name(l, slice_of(name), "there are too many");
         return NULL;
@@ -438,7 +438,7 @@ static void restore_rules(struct timer *wait)
         bool had_node = json_object_size(snapshot_part(l->snapshot, part)) > 0;
         struct live_limit *r = had_node ? at_name(l, name, 0) : NULL;
 
-        if (r != NULL && r->place == NOWHERE)
+        if (r != NULL && r->index == NOWHERE)
             r->recalled = true;
         free(part);
     }
@@ -532,7 +532,7 @@ void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yam
 
         while (i < yaml->n && strcmp(yaml->items[i].name, r->name) != 0)
             ++i;
-        if (i == yaml->n && r->place != NOWHERE)
+        if (i == yaml->n && r->index != NOWHERE)
             limit_set_yaml(r, &l->unset, NOWHERE);
     }
     take_yaml(l, yaml);
@@ -731,7 +731,7 @@ void limits_live_describe(const struct limits_live *l, struct json_writer *w)
     json_open_array(w, "limits");
     for (size_t i = 0; i < n; ++i) {
         const struct live_limit *r = all[i];
-        enum setting_origin origin = r->place != NOWHERE ? ORIGIN_YAML : ORIGIN_TREE;
+        enum setting_origin origin = r->index != NOWHERE ? ORIGIN_YAML : ORIGIN_TREE;
         const char *why = r->crowded_out ? "too many limits" : limit_idle_reason(r);
 
         json_open_object(w, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A released waiter is owned only by the thread that got it in a RELEASED list,
- * and then by the message it posts. An exchange that gives up in between returns its turn at
- * once (pool_wait_cancel), so no turn is lost, and stays in memory until the message has run.
+ * and then by the message it posts. An exchange that gives up in between returns its grant at
+ * once (pool_wait_cancel), so no grant is lost, and stays in memory until the message has run.
  */
 #include "lb/core/route_wait.h"
 
@@ -58,9 +58,9 @@ enum {
      */
     TICK_MS = 20,
     /* Per response: two, so that a queue that moves again doubles its rate each time. */
-    TURNS_PER_RESPONSE = 2,
+    RELEASES_PER_RESPONSE = 2,
     /* Responses that come while a tick is due add up to no more than this. */
-    TURNS_MAX = 64,
+    RELEASES_MAX = 64,
 };
 
 static void start_tick(struct rejected_queue *line)
@@ -79,13 +79,13 @@ static void take_out(struct rejected_queue *line, struct rejected_wait *w)
 static void on_route_wait_tick(struct timer *t)
 {
     struct rejected_queue *line = container_of(t, struct rejected_queue, tick);
-    unsigned turns = line->turns != 0 ? line->turns : 1;
+    unsigned releases = line->releases != 0 ? line->releases : 1;
     struct list going;
 
-    line->turns = 0;
+    line->releases = 0;
     list_init(&going);
-    /* All leave first: one that comes back at once has not had a second turn then. */
-    for (; turns != 0 && !list_empty(&line->waiting); --turns) {
+    /* All leave first: one that comes back at once is not released a second time then. */
+    for (; releases != 0 && !list_empty(&line->waiting); --releases) {
         struct rejected_wait *w = list_entry(line->waiting.next, struct rejected_wait, node);
 
         take_out(line, w);
@@ -102,7 +102,7 @@ static void on_route_wait_tick(struct timer *t)
 void rejected_queue_init(struct rejected_queue *line, struct loop *l, _Atomic size_t *all)
 {
     line->loop = l;
-    line->turns = 0;
+    line->releases = 0;
     line->all = all;
     list_init(&line->waiting);
     timer_init(&line->tick, on_route_wait_tick);
@@ -138,7 +138,7 @@ void rejected_queue_served(struct rejected_queue *line)
 {
     if (list_empty(&line->waiting))
         return;
-    if (line->turns < TURNS_MAX)
-        line->turns += TURNS_PER_RESPONSE;
+    if (line->releases < RELEASES_MAX)
+        line->releases += RELEASES_PER_RESPONSE;
     timer_start(line->loop, &line->tick, 0);
 }

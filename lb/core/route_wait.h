@@ -32,7 +32,7 @@ struct route_wait {
 };
 
 void route_wait_init(struct route_wait *w, struct loop *l);
-/* Leaves the queue, returns a granted turn. True: settled() follows, and W must stay until then. */
+/* Leaves the queue, returns a grant. True: settled() follows, and W must stay until then. */
 bool route_wait_cancel(struct route_wait *w, struct pool *p);
 
 /* Any thread: wakes the exchanges of the waiters in RELEASED, which is empty then. */
@@ -56,7 +56,7 @@ struct rejected_queue {
     struct loop *loop;
     struct list waiting;
     struct timer tick;
-    unsigned turns;      /* how many the next tick releases; 0: one */
+    unsigned releases;   /* how many the next tick releases; 0: one */
     _Atomic size_t *all; /* how many wait in the queues of all loops */
 };
 

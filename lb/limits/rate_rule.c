@@ -159,7 +159,7 @@ static void read_rule(const struct config *c, const struct config_node *key,
         if (compile_rule(&s, &match, &r->rules[r->n], &p))
             r->rules[r->n++].name = xslicedup(key->text);
         else
-            config_complain(c, limit_row_place(map, p.row), d, "%s", p.why);
+            config_complain(c, limit_row_node(map, p.row), d, "%s", p.why);
     }
     settings_fini(&match_table, &match);
     settings_fini(&rate_settings_table, &s);

@@ -271,7 +271,7 @@ bool limit_problem_set(struct limit_problem *p, const char *row, const char *why
     return false;
 }
 
-const struct config_node *limit_row_place(const struct config_node *map, const char *row)
+const struct config_node *limit_row_node(const struct config_node *map, const char *row)
 {
     const struct config_node *match = config_get(map, "match");
     const struct config_node *at = config_get(map, row);

@@ -40,7 +40,7 @@ struct limit_problem {
 bool limit_problem_set(struct limit_problem *p, const char *row, const char *why);
 
 /* Returns the node of setting ROW in MAP or in its `match`; MAP if neither has it. */
-const struct config_node *limit_row_place(const struct config_node *map, const char *row);
+const struct config_node *limit_row_node(const struct config_node *map, const char *row);
 /* Whether MAP, the setting WHAT, is a map of at most MAX rules; complains if not. */
 bool limit_map_check(const struct config *c, const struct config_node *map, const char *what,
                      size_t max, struct diag *d);

@@ -91,12 +91,12 @@ static void account_count(const struct exchange *x, uint64_t total_us)
 
 void account_rejected(void *front, const struct http_rejection *r)
 {
-    const struct lb_loop *home = ((const struct lb_front *)front)->home;
+    const struct lb_loop *lb_loop = ((const struct lb_front *)front)->lb_loop;
     char client[ADDR_TEXT_MAX];
 
-    exchange_count(&home->lb->unrouted[OUTCOME_REJECTED]);
-    if (home->lb->access_log == NULL ||
-        !access_log_wants(home->lb->access_log, home->index, r->status >= 500))
+    exchange_count(&lb_loop->lb->unrouted[OUTCOME_REJECTED]);
+    if (lb_loop->lb->access_log == NULL ||
+        !access_log_wants(lb_loop->lb->access_log, lb_loop->index, r->status >= 500))
         return;
     struct access_entry e = {
         .fixed.wall_ms = clock_wall_us() / 1000,
@@ -111,7 +111,7 @@ void account_rejected(void *front, const struct http_rejection *r)
         .fixed.outcome = outcome_text(OUTCOME_REJECTED),
     };
 
-    access_log_add(home->lb->access_log, home->index, &e);
+    access_log_add(lb_loop->lb->access_log, lb_loop->index, &e);
 }
 
 static bool is_limited(const struct exchange *x)
@@ -148,13 +148,13 @@ static void note_traffic(const struct exchange *x, uint64_t total_us, bool faile
         .wait_us = x->step_us[STEP_ROUTE] + x->step_us[STEP_CONNECT],
     };
 
-    traffic_add(x->home->traffic, &n);
+    traffic_add(x->lb_loop->traffic, &n);
 }
 
 void account_exchange(const struct exchange *x)
 {
-    uint64_t total_us = loop_now_us(x->home->loop) - x->start_us;
-    struct access_log *log = x->home->lb->access_log;
+    uint64_t total_us = loop_now_us(x->lb_loop->loop) - x->start_us;
+    struct access_log *log = x->lb_loop->lb->access_log;
     bool failed = x->status >= 500 || x->outcome == OUTCOME_CUT_SHORT ||
                   x->outcome == OUTCOME_RESPONSE_TIMEOUT ||
                   (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
@@ -165,11 +165,11 @@ void account_exchange(const struct exchange *x)
         account_count(x, total_us);
         note_traffic(x, total_us, failed);
     } else {
-        exchange_count(&x->home->lb->unrouted[x->outcome]);
+        exchange_count(&x->lb_loop->lb->unrouted[x->outcome]);
     }
-    if (log == NULL || !access_log_wants(log, x->home->index, error))
+    if (log == NULL || !access_log_wants(log, x->lb_loop->index, error))
         return;
-    struct text *records = access_log_begin(log, x->home->index);
+    struct text *records = access_log_begin(log, x->lb_loop->index);
     if (records == NULL)
         return;
     struct access_pen p = access_record_begin(records);
@@ -215,5 +215,5 @@ void account_exchange(const struct exchange *x)
     access_record_put(&p, ACCESS_TEXT_trace_id, x->trace_id);
     access_record_put(&p, ACCESS_TEXT_span_id, x->span_id);
     access_record_end(&p, records);
-    access_log_end(log, x->home->index);
+    access_log_end(log, x->lb_loop->index);
 }

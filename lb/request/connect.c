@@ -37,7 +37,7 @@ static noinline_ void begin_wait(struct exchange *x, enum exchange_wait wait, ui
              wait == WAIT_CONNECTION ? APP_STAT_connection_waiting : APP_STAT_requests_waiting, 1);
     /* Applies once per worker, even if several of its connections turn out to be closed. */
     if (!timer_running(&x->waits.timer))
-        timer_start(x->home->loop, &x->waits.timer, most_ms);
+        timer_start(x->lb_loop->loop, &x->waits.timer, most_ms);
 }
 
 /* No effect if X is in no queue. For a connection, the time-out continues. */
@@ -71,7 +71,7 @@ void exchange_try_another(struct exchange *x, enum outcome why)
 static cold_ void wait_rejected(struct exchange *x)
 {
     bool again = x->waits.rejected_since_ms != 0;
-    uint64_t now_ms = loop_active_ms(x->home->loop);
+    uint64_t now_ms = loop_active_ms(x->lb_loop->loop);
     uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
 
     if (x->ntried == x->nbarred && (!x->may_return || most_ms > FAILED_WAIT_MS))
@@ -179,13 +179,13 @@ static void pick_worker(struct exchange *x)
         r.unfit_context = x;
     }
     list_init(&released);
-    if (may_probe(x) && member_probe(x->app, loop_now_us(x->home->loop), &x->pick))
+    if (may_probe(x) && member_probe(x->app, loop_now_us(x->lb_loop->loop), &x->pick))
         e = ERR_OK;
     else
-        e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
+        e = pool_get(x->app->pool, &r, loop_now_us(x->lb_loop->loop), &x->pick);
     /* A worker that just rejected a request is better than none, unless only tunnels are full. */
     if (e == ERR_NO_WORKER && !x->tunnels_full && ejection_fail_open(x->app, x->tried, x->ntried))
-        e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
+        e = pool_get(x->app->pool, &r, loop_now_us(x->lb_loop->loop), &x->pick);
 
     route_wait_wake(&released);
     if (e == ERR_BUSY) {
@@ -232,7 +232,7 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
 static inline bool must_be_fresh(const struct exchange *x)
 {
     return !x->safe && (exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
-                        member_needs_new_connection(x->member, loop_now_ms(x->home->loop)));
+                        member_needs_new_connection(x->member, loop_now_ms(x->lb_loop->loop)));
 }
 
 /* How long an idle connection must have been idle for X [ms]. */
@@ -253,10 +253,10 @@ static void on_checkout(struct exchange *x, enum conn_result result)
         return;
     case CONN_OPEN:
         x->permit = true;
-        x->attempt_us = loop_now_us(x->home->loop);
-        x->waits.attempt = http1_client_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
-                                                    exchange_settings(x)->connect_timeout_ms,
-                                                    on_worker_connected, x);
+        x->attempt_us = loop_now_us(x->lb_loop->loop);
+        x->waits.attempt = http1_client_connect_tls(
+            x->lb_loop->loop, &x->member->addr, x->member->tls,
+            exchange_settings(x)->connect_timeout_ms, on_worker_connected, x);
         return;
     case CONN_WAIT:
         begin_wait(x, WAIT_CONNECTION, exchange_settings(x)->connection_wait_timeout_ms);
@@ -278,7 +278,8 @@ static void checkout_connection(struct exchange *x)
         .min_idle_ms = min_idle_ms(x),
         .sure = !x->safe,
     };
-    enum conn_result result = conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn);
+    enum conn_result result =
+        conn_checkout(x->member->backend, x->lb_loop->loop, &o, &x->waits.conn);
 
     if (result != CONN_REUSED && !x->safe)
         member_opens_new(x->member);
@@ -312,12 +313,13 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
         bool resumed;
 
         stat_add(x->al->stats, APP_STAT_connects, 1);
-        stat_observe(x->al->stats, APP_STAT_connect_us, loop_now_us(x->home->loop) - x->attempt_us);
+        stat_observe(x->al->stats, APP_STAT_connect_us,
+                     loop_now_us(x->lb_loop->loop) - x->attempt_us);
         if (http1_client_is_tls(c, &resumed)) {
             stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
             stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
         }
-        conn_opened(x->member->backend, http1_client_pooled(c), x->home->loop);
+        conn_opened(x->member->backend, http1_client_pooled(c), x->lb_loop->loop);
         x->http = c;
         x->reused = false;
         exchange_forward(x);
@@ -335,7 +337,7 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
                  worker_name(x->member->worker), err_text(e));
     /* Out of descriptors: another worker would not help. An idle connection is closed; if by
      * another loop, the request is queued like those that all workers reject. */
-    if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
+    if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->lb_loop->loop)) {
         checkout_connection(x);
         return;
     }
@@ -348,7 +350,7 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
     enum worker_fault fault = e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
     if (e == ERR_CONNECT_TIMEOUT)
         fault = FAULT_CONNECT_TIMEOUT;
-    member_failed(x->member, fault, loop_now_ms(x->home->loop));
+    member_failed(x->member, fault, loop_now_ms(x->lb_loop->loop));
     x->may_return = x->may_return || member_may_return(x->member);
     exchange_try_another(x, OUTCOME_CONNECT_FAILED);
 }
@@ -357,9 +359,9 @@ void exchange_connect(struct exchange *x)
 {
     exchange_enter(x, STEP_CONNECT);
     /* One tunnel of the worker, even if several connections to it are tried. */
-    if (x->websocket && !x->tunnel_place)
-        x->tunnel_place = tunnel_limit_acquire(&x->member->tunnels);
-    if (x->websocket && !x->tunnel_place)
+    if (x->websocket && !x->tunnel_counted)
+        x->tunnel_counted = tunnel_limit_acquire(&x->member->tunnels);
+    if (x->websocket && !x->tunnel_counted)
         exchange_try_another(x, OUTCOME_TUNNELS_FULL);
     else
         checkout_connection(x);
@@ -386,7 +388,7 @@ static void on_settled(struct route_wait *w)
     /* The client may still be receiving the response that was sent instead. Not linked: while a
      * wake-up is owed, exchange_account() leaves it to this. */
     if (x->step == STEP_ACCOUNT)
-        loop_defer(x->home->loop, &x->deferred);
+        loop_defer(x->lb_loop->loop, &x->deferred);
 }
 
 void exchange_make_waits(struct exchange *x)
@@ -396,7 +398,7 @@ void exchange_make_waits(struct exchange *x)
         .rejected.go_on = on_rejected_go,
     };
     timer_init(&x->waits.timer, on_wait_timeout);
-    route_wait_init(&x->waits.route, x->home->loop);
+    route_wait_init(&x->waits.route, x->lb_loop->loop);
     x->waits.route.woken = on_woken;
     x->waits.route.settled = on_settled;
 }

@@ -72,7 +72,7 @@ void exchange_account(struct exchange *x)
     /* A wake-up in flight still points to X; on_settled() continues when it has arrived.
      * Not linked: STEP_ACCOUNT has no successor, and only one of the two defers. */
     if (!x->has_waited || !x->waits.route.owed)
-        loop_defer(x->home->loop, &x->deferred);
+        loop_defer(x->lb_loop->loop, &x->deferred);
 }
 
 /* ---- buffered bytes ---- */
@@ -93,14 +93,14 @@ void exchange_count_buffered(struct exchange *x)
     if (f->uncounted_bytes <= BUFFER_SLACK && f->uncounted_bytes >= -BUFFER_SLACK)
         return;
     /* Unsigned arithmetic wraps, which is correct for negative differences. */
-    atomic_fetch_add_explicit(&f->home->lb->buffered_bytes, (size_t)f->uncounted_bytes,
+    atomic_fetch_add_explicit(&f->lb_loop->lb->buffered_bytes, (size_t)f->uncounted_bytes,
                               memory_order_relaxed);
     f->uncounted_bytes = 0;
 }
 
 size_t exchange_buffer_limit(const struct exchange *x)
 {
-    struct lb *lb = x->home->lb;
+    struct lb *lb = x->lb_loop->lb;
     size_t limit = (size_t)exchange_settings(x)->response_buffer_bytes;
     int64_t all = (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed);
 
@@ -129,15 +129,15 @@ void exchange_release_place(struct exchange *x)
     if (x->member == NULL)
         return;
     list_init(&released);
-    if (x->tunnel_place && !x->tunnel) {
-        x->tunnel_place = false;
+    if (x->tunnel_counted && !x->tunnel) {
+        x->tunnel_counted = false;
         tunnel_limit_release(&x->member->tunnels);
     }
     if (x->pick.reason == PICK_PROBE &&
         !atomic_load_explicit(&x->pick.responded, memory_order_relaxed))
         member_probed(x->member, false);
     x->member = NULL;
-    x->served.now_us = loop_now_us(x->home->loop);
+    x->served.now_us = loop_now_us(x->lb_loop->loop);
     x->last = pool_put_worker(x->app->pool, &x->pick, &x->served, &released);
     route_wait_wake(&released);
 }
@@ -153,7 +153,7 @@ void exchange_release_connection(struct exchange *x)
     if (x->active)
         http1_client_cancel(x->http);
     if (x->keep && !x->active) {
-        conn_checkin(&c, x->home->loop);
+        conn_checkin(&c, x->lb_loop->loop);
     } else {
         conn_withdraw(c);
         http1_client_close(x->http);
@@ -430,13 +430,13 @@ void exchange_create(void *front, struct http_request *req, struct http_conn *co
     struct lb_front *f = front;
     struct list *node = list_pop_front(&f->spare);
     struct exchange *x = node != NULL ? list_entry(node, struct exchange, node) : NULL;
-    char *digit = f->home->exchange_id + EXCHANGE_ID_LEN;
+    char *digit = f->lb_loop->exchange_id + EXCHANGE_ID_LEN;
 
     if (x != NULL) {
         --f->nspare;
     } else {
         x = xcalloc_lines(1, sizeof(*x));
-        x->home = f->home;
+        x->lb_loop = f->lb_loop;
         timer_init(&x->total_timer, on_total_timeout);
         exchange_make_waits(x);
     }
@@ -446,15 +446,15 @@ void exchange_create(void *front, struct http_request *req, struct http_conn *co
     while (*--digit == 'f')
         *digit = '0';
     *digit = (char)(*digit == '9' ? 'a' : *digit + 1);
-    memcpy(x->id, f->home->exchange_id, EXCHANGE_ID_LEN);
+    memcpy(x->id, f->lb_loop->exchange_id, EXCHANGE_ID_LEN);
     x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
     x->front = f;
-    x->home = f->home;
+    x->lb_loop = f->lb_loop;
     x->req = req;
     x->conn = conn;
     x->body_file = req->body_file;
     x->version = req->version;
-    x->start_us = x->entered_us = loop_now_us(x->home->loop);
+    x->start_us = x->entered_us = loop_now_us(x->lb_loop->loop);
     x->start_wall_ms = req->received_ms;
     x->received_bytes = req->body.len;
     x->safe = slice_is(req->method, "GET") || slice_is(req->method, "HEAD");

@@ -30,7 +30,7 @@
 
 /* The front of one data loop (front.h), which its exchanges share. */
 struct lb_front {
-    struct lb_loop *home;
+    struct lb_loop *lb_loop;
     struct http_server *server;
     struct http_listener **listeners;
     size_t nlisteners;
@@ -83,7 +83,7 @@ struct slow_client;
 struct exchange {
     /* ---- zeroed for a new exchange; used by every request ---- */
     _Alignas(CACHE_LINE_BYTES) struct lb_front *front;
-    struct lb_loop *home;
+    struct lb_loop *lb_loop;
     struct application *app;     /* NULL until selected; never NULL from ROUTE on */
     struct application_loop *al; /* the part of APP on this loop */
     struct http_request *req;    /* NULL after gone() */
@@ -115,19 +115,19 @@ struct exchange {
     unsigned picks;
     enum exchange_wait wait;
     /* Flags of the client's side. */
-    bool client_over;   /* gone() was called */
-    bool started;       /* a response head was passed to the client's side */
-    bool safe;          /* GET or HEAD, which may be repeated */
-    bool websocket;     /* requests an upgrade */
-    bool tls;           /* the client uses TLS, by its connection or a trusted proxy's field */
-    bool tunnel;        /* was upgraded */
-    bool tunnel_place;  /* counted in max_tunnels of the worker */
-    bool tunnels_full;  /* the last pick excluded workers at max_tunnels */
-    bool limit_waiting; /* waits for a limit */
-    bool store_wanted;  /* the response is to be stored */
-    bool event_stream;  /* the response is an event stream, which is not put into a file */
-    bool spilling;      /* received bytes go to the end of the file of SLOW */
-    bool has_user;      /* the request identifies its user, so responses are not stored */
+    bool client_over;    /* gone() was called */
+    bool started;        /* a response head was passed to the client's side */
+    bool safe;           /* GET or HEAD, which may be repeated */
+    bool websocket;      /* requests an upgrade */
+    bool tls;            /* the client uses TLS, by its connection or a trusted proxy's field */
+    bool tunnel;         /* was upgraded */
+    bool tunnel_counted; /* counted in max_tunnels of the worker */
+    bool tunnels_full;   /* the last pick excluded workers at max_tunnels */
+    bool limit_waiting;  /* waits for a limit */
+    bool store_wanted;   /* the response is to be stored */
+    bool event_stream;   /* the response is an event stream, which is not put into a file */
+    bool spilling;       /* received bytes go to the end of the file of SLOW */
+    bool has_user;       /* the request identifies its user, so responses are not stored */
     /* Flags of the worker's side. */
     bool active;     /* a request is in progress on http */
     bool keep;       /* HTTP may be reused afterwards */
@@ -206,7 +206,7 @@ void exchange_cut(struct exchange *x);
 /* Moves X to step TO: asserts that this is permitted, and records the time. */
 static inline void exchange_enter(struct exchange *x, enum step to)
 {
-    uint64_t now_us = loop_now_us(x->home->loop);
+    uint64_t now_us = loop_now_us(x->lb_loop->loop);
 
     ASSERT((step_successors[x->step] >> to & 1) != 0);
     x->step_us[x->step] += now_us - x->entered_us;

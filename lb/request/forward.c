@@ -46,7 +46,7 @@ static void record_service(struct exchange *x, bool failed)
 {
     exchange_end_pause(x);
     uint64_t end_us =
-        x->times.last_byte_us != 0 ? x->times.last_byte_us : loop_now_us(x->home->loop);
+        x->times.last_byte_us != 0 ? x->times.last_byte_us : loop_now_us(x->lb_loop->loop);
     uint64_t start_us = x->times.written_us != 0 ? x->times.written_us : x->sent_us;
     uint64_t took_us = end_us - start_us;
 
@@ -94,7 +94,7 @@ bool poison_rejects(const struct exchange *x)
     if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
         return false;
     const struct poison_key key = key_of(x);
-    return poison_holds(x->app->poison, &key, loop_now_ms(x->home->loop));
+    return poison_holds(x->app->poison, &key, loop_now_ms(x->lb_loop->loop));
 }
 
 /* ---- trying again ---- */
@@ -108,7 +108,7 @@ static enum outcome record_death(struct exchange *x)
     char cls[LOG_CUT_ROOM];
     char path[LOG_CUT_ROOM];
     enum poison_verdict v =
-        poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop));
+        poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->lb_loop->loop));
 
     if (v == POISON_TOO_MANY) {
         log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
@@ -159,7 +159,7 @@ static bool is_retry_allowed(struct exchange *x, enum outcome o, bool written)
 /* Sends X again, on a new connection to the same worker: the idle one was unusable. */
 static cold_ void retry_fresh(struct exchange *x)
 {
-    member_idle_closed(x->member, loop_now_ms(x->home->loop));
+    member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
     stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
     x->fresh = true;
     exchange_release_connection(x);
@@ -231,17 +231,17 @@ static void on_forward_error(void *context, enum err e)
         return;
     }
     if (dead || left_over)
-        member_idle_closed(x->member, loop_now_ms(x->home->loop));
+        member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
     log_failure(x, e);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_client_times(x->http);
     record_service(x, true);
     if (!x->started && e == ERR_TIMEOUT)
-        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
+        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->lb_loop->loop));
     else if (!x->started && e == ERR_TLS_FAILED)
-        member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
+        member_failed(x->member, FAULT_TLS, loop_now_ms(x->lb_loop->loop));
     else if (!x->started && closed && !dead)
-        member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
+        member_failed(x->member, FAULT_RESET, loop_now_ms(x->lb_loop->loop));
     if (left_over && x->safe)
         retry_left_over(x);
     else
@@ -283,7 +283,7 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
         const struct poison_rule rule = rule_of(x);
         const struct poison_key key = key_of(x);
 
-        poison_responded(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
+        poison_responded(x->app->poison, &rule, &key, loop_now_ms(x->lb_loop->loop));
     }
     limit_store_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
@@ -303,7 +303,7 @@ static void note_response(struct exchange *x, const struct http1_head *head)
     if (x->member->has_feed && exchange_settings(x)->backlog_shared)
         e = headers_backlog(head, &total);
     if (e == ERR_OK)
-        worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
+        worker_report(x->member->worker, total, loop_now_ms(x->lb_loop->loop));
     else if (e != ERR_NOT_FOUND)
         stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
 }
@@ -339,7 +339,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         stat_add(x->al->stats, APP_STAT_unprocessed, 1);
         /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
         if (!x->websocket)
-            worker_declined(x->member->worker, loop_now_ms(x->home->loop));
+            worker_declined(x->member->worker, loop_now_ms(x->lb_loop->loop));
         exchange_rejected(x, OUTCOME_WORKERS_BUSY);
         return;
     }
@@ -457,7 +457,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
      * excludes all other requests from the worker. */
     if (member_serves_one(x->member)) {
         x->tunnel_backend = conn_backend_ref(x->member->backend);
-        conn_retain_place(http1_client_pooled(x->http));
+        conn_retain_permission(http1_client_pooled(x->http));
     } else {
         conn_withdraw(http1_client_pooled(x->http));
     }
@@ -551,7 +551,7 @@ void exchange_forward(struct exchange *x)
     exchange_enter(x, STEP_FORWARD);
     x->times = (struct http1_client_times){0};
     x->paused_us = x->service_us = 0;
-    x->sent_us = loop_now_us(x->home->loop);
+    x->sent_us = loop_now_us(x->lb_loop->loop);
     x->active = true;
     http1_client_request(x->http, &r);
     http1_client_room(x->http, exchange_buffer_limit(x));

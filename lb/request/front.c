@@ -14,11 +14,11 @@
 static bool is_trusted_proxy(void *context, const struct addr *peer)
 {
     const struct lb_front *f = context;
-    const struct lb_loop *home = f->home;
-    const struct lb *lb = home->lb;
+    const struct lb_loop *lb_loop = f->lb_loop;
+    const struct lb *lb = lb_loop->lb;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct application_loop *al = application_on(lb->applications[i], home->index);
+        const struct application_loop *al = application_on(lb->applications[i], lb_loop->index);
 
         if (networks_have(&al->settings->trusted, peer))
             return true;
@@ -30,10 +30,10 @@ static bool is_trusted_proxy(void *context, const struct addr *peer)
 static void find_client(void *context, const struct http_request *req, struct addr *address)
 {
     const struct lb_front *f = context;
-    const struct lb *lb = f->home->lb;
+    const struct lb *lb = f->lb_loop->lb;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct application_loop *al = application_on(lb->applications[i], f->home->index);
+        const struct application_loop *al = application_on(lb->applications[i], f->lb_loop->index);
 
         if (networks_have(&al->settings->trusted, address)) {
             (void)exchange_find_client(&al->settings->trusted, &req->fields, address);
@@ -46,7 +46,7 @@ static struct http_server_options options_of(struct lb_front *f,
                                              const struct http_server_options *limits)
 {
     struct http_server_options o = *limits;
-    struct lb *lb = f->home->lb;
+    struct lb *lb = f->lb_loop->lb;
 
     o.on_request = exchange_create;
     o.on_rejected = account_rejected;
@@ -61,20 +61,20 @@ static struct http_server_options options_of(struct lb_front *f,
     return o;
 }
 
-struct lb_front *front_create(struct lb_loop *home, const struct http_server_options *limits)
+struct lb_front *front_create(struct lb_loop *lb_loop, const struct http_server_options *limits)
 {
     struct lb_front *f = xcalloc(1, sizeof(*f));
     char id[64];
 
-    f->home = home;
-    snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
-    memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
+    f->lb_loop = lb_loop;
+    snprintf(id, sizeof(id), "%.12s%04x%016x", lb_loop->lb->instance, lb_loop->index, 0);
+    memcpy(lb_loop->exchange_id, id, EXCHANGE_ID_LEN);
     list_init(&f->spare);
-    spill_loop_init(&f->spills, &home->lb->spill_space, home->loop);
+    spill_loop_init(&f->spills, &lb_loop->lb->spill_space, lb_loop->loop);
     f->own_server = limits->server_name.len != 0;
     struct http_server_options o = options_of(f, limits);
 
-    f->server = http_server_create(home->loop, &o);
+    f->server = http_server_create(lb_loop->loop, &o);
     return f;
 }
 

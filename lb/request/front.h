@@ -19,7 +19,7 @@ struct lb_loop;
 bool redirect_location(unsigned port, struct slice authority, struct slice target,
                        struct text *out) must_check;
 
-struct lb_front *front_create(struct lb_loop *home, const struct http_server_options *limits);
+struct lb_front *front_create(struct lb_loop *lb_loop, const struct http_server_options *limits);
 /* Takes over FD. The tag of O, if any, is an unsigned, the port of https to redirect to. */
 void front_listen(struct lb_front *f, int fd, const struct http_listen_options *o);
 /* Accepts no new connections or requests; done() follows the last exchange and connection. PATIENT:

@@ -169,9 +169,9 @@ void limit_store_head(struct exchange *x, const struct http1_head *head)
         .request = &k->request,
         .head = head,
         .asked_us = x->sent_us,
-        .received_us = loop_now_us(x->home->loop),
+        .received_us = loop_now_us(x->lb_loop->loop),
         .received_s = (int64_t)(x->start_wall_ms / 1000 +
-                                (loop_now_us(x->home->loop) - x->start_us) / 1000000),
+                                (loop_now_us(x->lb_loop->loop) - x->start_us) / 1000000),
     };
 
     x->stored_maker = response_store_begin(x->app->store);
@@ -329,8 +329,8 @@ static bool limit_make_lease(struct exchange *x, const struct limit *limit,
         x->store_wanted = true;
     struct limit_lease *c = limit_lease_create(
         limit, request_match_key(limit->match, limit->name, x->cls, r, room),
-        shares && limit->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
-        at_daemon ? application_counters(x->al, x->home->loop) : NULL);
+        shares && limit->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->lb_loop->loop,
+        at_daemon ? application_counters(x->al, x->lb_loop->loop) : NULL);
     c->owner = x;
     c->on_result = on_result;
     list_push_front(&x->leases, &c->node);

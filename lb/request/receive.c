@@ -255,7 +255,7 @@ static bool rates_pass(struct exchange *x)
             continue;
         struct slice key = request_match_key(rule->match, rule->name, x->cls, &r, room);
         uint64_t wait_ns = rate_counter_take(rule->counter, map_hash(key.p, key.len),
-                                             loop_now_us(x->home->loop) * 1000, &rule->rate);
+                                             loop_now_us(x->lb_loop->loop) * 1000, &rule->rate);
 
         if (wait_ns == 0) {
             exchange_count(&rule->counter->passed);
@@ -313,12 +313,12 @@ static struct application *find_application(const struct lb *lb, struct slice au
 
 bool exchange_declines(void *front, const struct http_request *req, struct http_conn *conn)
 {
-    const struct lb_loop *home = ((const struct lb_front *)front)->home;
-    struct application *app = find_application(home->lb, req->authority, req->target);
+    const struct lb_loop *lb_loop = ((const struct lb_front *)front)->lb_loop;
+    struct application *app = find_application(lb_loop->lb, req->authority, req->target);
 
     (void)conn;
     return app != NULL &&
-           !methods_have(&application_settings(application_on(app, home->index))->methods,
+           !methods_have(&application_settings(application_on(app, lb_loop->index))->methods,
                          req->method);
 }
 
@@ -361,12 +361,12 @@ void exchange_receive(struct exchange *x)
         exchange_fail(x, OUTCOME_MISDIRECTED);
         return;
     }
-    x->app = find_application(x->home->lb, x->authority, x->target);
+    x->app = find_application(x->lb_loop->lb, x->authority, x->target);
     if (x->app == NULL) {
         exchange_fail(x, OUTCOME_NO_APPLICATION);
         return;
     }
-    x->al = application_on(x->app, x->home->index);
+    x->al = application_on(x->app, x->lb_loop->index);
     const struct app_settings *s = exchange_settings(x);
     list_push_back(&x->al->exchanges, &x->node);
     stat_add(x->al->stats, APP_STAT_requests, 1);
@@ -380,7 +380,7 @@ void exchange_receive(struct exchange *x)
     if (s->ignore_client_abort)
         http_response_allow_half_close(&x->response);
     if (s->total_timeout_ms != 0)
-        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
+        timer_start(x->lb_loop->loop, &x->total_timer, s->total_timeout_ms);
     if (x->authority.len == 0)
         x->authority = usual_host(x);
     if (!method_passes(x))

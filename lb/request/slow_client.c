@@ -100,7 +100,7 @@ static bool do_others_wait(const struct exchange *x)
 static void count_hold(struct exchange *x)
 {
     struct slow_client *s = x->slow;
-    uint64_t now_us = loop_now_us(x->home->loop);
+    uint64_t now_us = loop_now_us(x->lb_loop->loop);
 
     if (do_others_wait(x))
         s->held_us += now_us - s->held_since_us;
@@ -127,7 +127,7 @@ static void watch_hold(struct exchange *x, bool first)
         pause_ms = CROWDED_CHECK_MS;
     if (is_crowded(x) && first)
         pause_ms = 0;
-    timer_start(x->home->loop, &x->slow->hold, pause_ms);
+    timer_start(x->lb_loop->loop, &x->slow->hold, pause_ms);
 }
 
 static void pause_reading(struct exchange *x)
@@ -135,7 +135,7 @@ static void pause_reading(struct exchange *x)
     if (x->paused)
         return;
     x->paused = true;
-    x->paused_since_us = x->slow->held_since_us = loop_now_us(x->home->loop);
+    x->paused_since_us = x->slow->held_since_us = loop_now_us(x->lb_loop->loop);
     http1_client_pause(x->http);
     watch_hold(x, true);
 }
@@ -145,7 +145,7 @@ void exchange_end_pause(struct exchange *x)
     if (!x->paused)
         return;
     x->paused = false;
-    x->paused_us += loop_now_us(x->home->loop) - x->paused_since_us;
+    x->paused_us += loop_now_us(x->lb_loop->loop) - x->paused_since_us;
     if (x->member != NULL)
         count_hold(x);
 }
@@ -185,7 +185,7 @@ static cold_ void note_failure(struct exchange *x)
 
     stat_add(x->al->stats, APP_STAT_spill_failures, 1);
     log_warn(NULL, "response-spill-failed", "application=%s directory=%s reason=\"%s\"",
-             x->app->name, x->home->lb->spill_space.directory, strerror(error));
+             x->app->name, x->lb_loop->lb->spill_space.directory, strerror(error));
 }
 
 /* Returns the number of bytes that may be added to the file; 0: reading must follow the client.
@@ -301,7 +301,7 @@ static bool feed_from_file(struct exchange *x)
         size_t room = limit - x->response.queued_bytes;
 
         if (fed >= FEED_MAX) {
-            timer_start(x->home->loop, &s->more, 0);
+            timer_start(x->lb_loop->loop, &s->more, 0);
             break;
         }
         struct body_piece *body =

@@ -562,7 +562,7 @@ void observer_describe_worker(struct observer *o, size_t application, const char
 struct busy {
     struct seen_class *cls;
     double rate;
-    size_t home; /* column of the map with the largest share of its traffic */
+    size_t busiest; /* column of the map with the largest share of its traffic */
 };
 
 struct choice {
@@ -622,13 +622,13 @@ static double traffic_to(const struct seen_class *s, uint32_t number)
     return 0;
 }
 
-static int by_home(const void *a, const void *b)
+static int by_busiest(const void *a, const void *b)
 {
     const struct busy *x = a;
     const struct busy *y = b;
 
-    if (x->home != y->home)
-        return x->home < y->home ? -1 : 1;
+    if (x->busiest != y->busiest)
+        return x->busiest < y->busiest ? -1 : 1;
     return (x->rate < y->rate) - (x->rate > y->rate);
 }
 
@@ -657,12 +657,12 @@ static void put_map(struct observer *o, struct seen_app *a, struct choice *c, st
 
             if (sum > most) {
                 most = sum;
-                c->rows[i].home = k;
+                c->rows[i].busiest = k;
             }
         }
     }
     /* Settled classes form a diagonal then. */
-    qsort(c->rows, nrows, sizeof(c->rows[0]), by_home);
+    qsort(c->rows, nrows, sizeof(c->rows[0]), by_busiest);
     json_open_object(w, "map");
     json_open_array(w, "workers");
     for (size_t i = 0; i < n; ++i)

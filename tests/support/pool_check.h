@@ -22,7 +22,7 @@ static inline void pool_check_list(const struct list *head, size_t *nscored, siz
         for (uint32_t i = 0; i < c->n; ++i) {
             const struct skill *s = &c->skills[i];
 
-            ASSERT(s->worker->place == WORKER_ELIGIBLE);
+            ASSERT(s->worker->state == WORKER_ELIGIBLE);
             ASSERT(s->slot < s->worker->nslots);
             ASSERT(s->worker->slots[s->slot].cls == c);
         }
@@ -52,7 +52,7 @@ struct pool_tally {
 };
 
 static inline void pool_check_worker(const struct pool *p, const struct worker *w,
-                                     enum worker_place place, struct pool_tally *t)
+                                     enum worker_state state, struct pool_tally *t)
 {
     uint64_t in_flight = 0;
     uint64_t backlog = worker_backlog(w);
@@ -63,30 +63,30 @@ static inline void pool_check_worker(const struct pool *p, const struct worker *
         ++in_flight;
     }
     ASSERT(w->pool == p);
-    ASSERT(w->place == place);
+    ASSERT(w->state == state);
     ASSERT(backlog == in_flight);
-    ASSERT(place != WORKER_LEAVING || w->activation == POOL_ACTIVATION_NONE);
+    ASSERT(state != WORKER_LEAVING || w->activation == POOL_ACTIVATION_NONE);
     ASSERT(list_linked(&w->activated_node) ==
            (w->activation == POOL_ACTIVATION_WAKE || w->activation == POOL_ACTIVATION_RELIEVE));
-    ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
-    ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
-    ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
-    ASSERT(place == WORKER_INELIGIBLE || w->stored.n == 0);
-    ASSERT(place != WORKER_LEAVING || backlog != 0);
+    ASSERT(list_linked(&w->member_node) == (state != WORKER_LEAVING));
+    ASSERT((w->version != NULL) == (state != WORKER_LEAVING));
+    ASSERT(state == WORKER_ELIGIBLE || w->nslots == 0);
+    ASSERT(state == WORKER_INELIGIBLE || w->stored.n == 0);
+    ASSERT(state != WORKER_LEAVING || backlog != 0);
     ++t->n;
     t->backlog += backlog;
     if (backlog < w->concurrency)
         t->places += w->concurrency - backlog;
 }
 
-static inline struct pool_tally pool_check_place(const struct pool *p, const struct list *head,
-                                                 enum worker_place place)
+static inline struct pool_tally pool_check_state(const struct pool *p, const struct list *head,
+                                                 enum worker_state state)
 {
     struct pool_tally t = {0};
     const struct worker *w;
 
-    list_for_each_entry (w, head, place_node)
-        pool_check_worker(p, w, place, &t);
+    list_for_each_entry (w, head, state_node)
+        pool_check_worker(p, w, state, &t);
     return t;
 }
 
@@ -94,12 +94,12 @@ static inline void pool_check_eligible(const struct pool *p)
 {
     const struct worker *w;
 
-    list_for_each_entry (w, &p->eligible, place_node) {
+    list_for_each_entry (w, &p->eligible, state_node) {
         ASSERT(!w->unavailable);
         ASSERT(!p->settings.single_version || w->version == p->active);
     }
     /* No worker that could serve is ineligible. */
-    list_for_each_entry (w, &p->ineligible, place_node) {
+    list_for_each_entry (w, &p->ineligible, state_node) {
         ASSERT(w->unavailable || w->activation == POOL_ACTIVATION_WOKEN_ ||
                (p->settings.single_version && w->version != p->active));
     }
@@ -111,7 +111,7 @@ static inline void pool_check_activated(const struct pool *p)
 
     list_for_each_entry (w, &p->activated, activated_node) {
         ASSERT(w->pool == p);
-        ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
+        ASSERT(w->state == WORKER_ELIGIBLE || w->state == WORKER_INELIGIBLE);
         ASSERT(w->activation == POOL_ACTIVATION_WAKE || w->activation == POOL_ACTIVATION_RELIEVE);
     }
 }
@@ -130,7 +130,7 @@ static inline void pool_check_waiting(const struct pool *p)
     }
     ASSERT(n == p->nwaiting);
     ASSERT(next_ticket <= p->next_ticket);
-    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_turns);
+    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_grants);
 }
 
 static inline void pool_check(struct pool *p)
@@ -138,9 +138,9 @@ static inline void pool_check(struct pool *p)
     const struct worker *w;
 
     pool_lock(p);
-    struct pool_tally eligible = pool_check_place(p, &p->eligible, WORKER_ELIGIBLE);
-    struct pool_tally ineligible = pool_check_place(p, &p->ineligible, WORKER_INELIGIBLE);
-    struct pool_tally leaving = pool_check_place(p, &p->leaving, WORKER_LEAVING);
+    struct pool_tally eligible = pool_check_state(p, &p->eligible, WORKER_ELIGIBLE);
+    struct pool_tally ineligible = pool_check_state(p, &p->ineligible, WORKER_INELIGIBLE);
+    struct pool_tally leaving = pool_check_state(p, &p->leaving, WORKER_LEAVING);
     ASSERT(eligible.n == p->neligible);
     ASSERT(eligible.n + ineligible.n == p->nmembers);
     ASSERT(leaving.n == p->nleaving);
@@ -153,7 +153,7 @@ static inline void pool_check(struct pool *p)
     list_for_each_entry (w, &p->members, member_node) {
         ASSERT((w->mirror != NULL) == (p->shadow != NULL));
         ASSERT(w->mirror == NULL || w->mirror->of == w);
-        ASSERT(w->mirror == NULL || w->mirror->place == w->place);
+        ASSERT(w->mirror == NULL || w->mirror->state == w->state);
     }
     if (p->shadow != NULL) {
         ASSERT(p->shadow->neligible == p->neligible);
@@ -177,7 +177,7 @@ static inline void pool_view(struct pool *p, bool skills, struct pool_view *out)
     for (size_t i = 0; i < ARRAY_LEN(lists); ++i) {
         struct worker *w;
 
-        list_for_each_entry (w, lists[i], place_node) {
+        list_for_each_entry (w, lists[i], state_node) {
             struct worker_view *at = &out->workers[n];
             struct worker_view first = *at;
 

@@ -18,8 +18,8 @@ static void check_process(const struct core_process *p, const struct core_slot *
     ASSERT(p->places <= p->sessions);
     ASSERT(list_length(&p->running) == p->sessions);
     ASSERT(list_linked(&p->idle) == (p->state == CORE_READY && p->sessions + p->elsewhere == 0));
-    ASSERT(p->state == CORE_READY || p->home == NULL);
-    ASSERT((p->home != NULL) == list_linked(&p->in_group));
+    ASSERT(p->state == CORE_READY || p->listed_in == NULL);
+    ASSERT((p->listed_in != NULL) == list_linked(&p->in_group));
     sum->active += p->sessions > 0;
     sum->idle += list_linked(&p->idle);
     sum->sessions += p->sessions;
@@ -86,7 +86,7 @@ static void check_no_lost_wakeup(const struct core *c, const struct core_group *
             continue;
         bool first =
             p->state == CORE_STARTING && p->probing && p->sessions + p->elsewhere == 0 && !p->held;
-        if (p->home != NULL || (first && !g->one_shot && p->served == 0))
+        if (p->listed_in != NULL || (first && !g->one_shot && p->served == 0))
             ASSERT(s->nwaiting == 0 && g->nwaiting == 0);
         /* One that was started before its request asked is not kept. */
         if (g->one_shot && !p->held)

@@ -30,14 +30,14 @@ struct app_reader {
 };
 
 /* The node of setting NAME, or if it is not set of the application, for messages. */
-static const struct config_node *agent_place(const struct app_reader *r, const char *name)
+static const struct config_node *agent_node_at(const struct app_reader *r, const char *name)
 {
-    return config_place(r->map, name, r->key);
+    return config_node_at(r->map, name, r->key);
 }
 
 static void agent_complain(const struct app_reader *r, const char *name, const char *what)
 {
-    config_complain(&r->top->yaml, agent_place(r, name), r->d, "%s: %s", name, what);
+    config_complain(&r->top->yaml, agent_node_at(r, name), r->d, "%s: %s", name, what);
 }
 
 /* Names of applications and hosts: letters, digits, '-', '_' and '.', not first a '.'. */
@@ -169,7 +169,7 @@ json_t *command_environment(const struct app_config *c)
     if (c->login != NULL) {
         set_variable(vars, "USER", c->login);
         set_variable(vars, "LOGNAME", c->login);
-        set_variable(vars, "HOME", c->home);
+        set_variable(vars, "HOME", c->home_directory);
     }
     for (size_t i = 0; i < c->nenv; ++i)
         set_variable(vars, c->env[i].name, c->env[i].value);
@@ -273,7 +273,7 @@ static void find_user(const struct app_reader *r)
             c->user.uid = p->pw_uid;
             c->user.gid = p->pw_gid;
         }
-        c->home = xstrdup(p->pw_dir);
+        c->home_directory = xstrdup(p->pw_dir);
     }
     if (c->s.group != NULL && parse_u64(slice_of(c->s.group), UINT32_MAX - 1, &number)) {
         c->user.gid = (gid_t)number;
@@ -322,7 +322,7 @@ static void read_processes(const struct app_reader *r)
         c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
         for (size_t i = 0; i < c->s.attach.n; ++i) {
             if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
-                config_complain(&r->top->yaml, agent_place(r, "attach"), r->d,
+                config_complain(&r->top->yaml, agent_node_at(r, "attach"), r->d,
                                 "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
                                 c->s.attach.items[i]);
         }
@@ -389,7 +389,7 @@ static void read_address(const struct app_reader *r)
         agent_complain(r, "address", "is required (or listen)");
     if (c->s.address != NULL &&
         slot_address_parse(slice_of(c->s.address), n, &c->address, why) != ERR_OK) {
-        config_complain(&r->top->yaml, agent_place(r, "address"), r->d, "address: \"%s\" %s",
+        config_complain(&r->top->yaml, agent_node_at(r, "address"), r->d, "address: \"%s\" %s",
                         c->s.address, why);
         return;
     }
@@ -440,8 +440,8 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
     c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
     for (size_t i = 0; i < c->s.listen.n; ++i)
         c->nlisten_addrs +=
-            config_read_addr(&top->yaml, agent_place(&r, "listen"), "listen", c->s.listen.items[i],
-                             &c->listen_addrs[c->nlisten_addrs], d);
+            config_read_addr(&top->yaml, agent_node_at(&r, "listen"), "listen",
+                             c->s.listen.items[i], &c->listen_addrs[c->nlisten_addrs], d);
     read_address(&r);
     if (d->errors == errors_before)
         command_spec(c, c->spec);
@@ -495,7 +495,7 @@ static void read_tls(struct agent_config *c, struct diag *d)
 /* The node of a setting at the top of the file, for messages. */
 static const struct config_node *top_node(const struct agent_config *c, const char *name)
 {
-    return config_place(c->yaml.root, name, c->yaml.root);
+    return config_node_at(c->yaml.root, name, c->yaml.root);
 }
 
 static void check_top(struct agent_config *c, struct diag *d)
@@ -688,7 +688,7 @@ void agent_config_destroy(struct agent_config *c)
         free(app->attach);
         free(app->listen_addrs);
         free(app->path);
-        free(app->home);
+        free(app->home_directory);
         slot_address_fini(&app->address);
         settings_fini(&app_table, &app->s);
         free(app->origins);

@@ -63,7 +63,7 @@ struct app_config {
     char *path;             /* in the tree */
     struct privileges user; /* of its processes; not required: the supervisor's. uid is set */
     const char *login;      /* the user's name; NULL: the user that started the agent */
-    char *home;             /* of the user, or NULL */
+    char *home_directory;   /* of the user, or NULL */
     char spec[FINGERPRINT_LEN + 1]; /* hash of all that a process is started with */
 };
 

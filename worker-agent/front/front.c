@@ -180,7 +180,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         front_reject(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
         return;
     }
-    if (f->turns_away && s != NULL)
+    if (f->closes_connections && s != NULL)
         req->keep_alive = false;
     if (s == NULL || !slice_is(req->target, RESUME_STREAM_PATH)) {
         exchange_start(f, listener, req, conn);
@@ -282,7 +282,7 @@ void front_decline_idle(struct agent_front *f, bool on, const struct agent_confi
 {
     struct http_server_options o = options_of(f, c);
 
-    f->turns_away = on;
+    f->closes_connections = on;
     if (on && (o.keep_alive_timeout_ms == 0 || o.keep_alive_timeout_ms > FRONT_QUIET_MS))
         o.keep_alive_timeout_ms = FRONT_QUIET_MS;
     http_server_set(f->server, &o);

@@ -23,7 +23,7 @@ struct agent_front {
     const struct networks *allow;   /* the configuration's */
     struct tls_listener *tls;       /* NULL: plain */
     struct trace_log *trace;        /* NULL: none */
-    bool turns_away;                /* each response is the last of its connection */
+    bool closes_connections;        /* each response is the last of its connection */
     struct body_totals body_totals; /* of the bodies of all requests */
     uint64_t response_buffers_total;
     size_t buffered_bytes; /* received from processes, not yet sent to clients */

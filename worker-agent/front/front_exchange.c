@@ -64,7 +64,7 @@ struct front_exchange {
     struct list node; /* in front->exchanges */
     struct agent_front *front;
     const struct front_listener *listener;
-    struct slot_request place;
+    struct slot_request at_slot;
     struct http_response *response; /* NULL: the client has gone */
     size_t counted_bytes;           /* of the response's queue, in front->buffered_bytes */
     struct text head;
@@ -102,7 +102,7 @@ static inline bool is_direct(const struct front_exchange *x)
 
 static inline const void *subject_of(const struct front_exchange *x)
 {
-    return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
+    return x->at_slot.slot != NULL ? (const void *)x->at_slot.slot : x->listener->group;
 }
 
 static inline void front_count(const struct front_exchange *x, enum agent_stat row)
@@ -158,7 +158,7 @@ static void leave_worker(struct front_exchange *x)
     if (x->attempt != NULL) {
         http1_client_connect_cancel(x->attempt);
         x->attempt = NULL;
-        conn_not_opened(x->place.backend);
+        conn_not_opened(x->at_slot.backend);
     }
     if (x->conn != NULL && http1_client_reusable(x->conn)) {
         struct pooled_conn *p = http1_client_pooled(x->conn);
@@ -168,14 +168,14 @@ static void leave_worker(struct front_exchange *x)
     }
     close_conn(x);
     x->worker_done = true;
-    slot_leave(&x->place);
+    slot_leave(&x->at_slot);
 }
 
 /* Updates the meter. END_US: when the last byte arrived, or the request failed. */
 static void account_request(struct front_exchange *x, uint64_t end_us, bool failed)
 {
     if (!x->unready)
-        slot_served(&x->place, x->cls.fingerprint, is_direct(x) ? SLICE_NULL : x->cls.cls,
+        slot_served(&x->at_slot, x->cls.fingerprint, is_direct(x) ? SLICE_NULL : x->cls.cls,
                     end_us > x->started_us ? end_us - x->started_us : 0, failed);
 }
 
@@ -183,8 +183,8 @@ static void account_request(struct front_exchange *x, uint64_t end_us, bool fail
 static void worker_finished(struct front_exchange *x)
 {
     account_request(x, http1_client_times(x->conn).last_byte_us, x->status >= 500);
-    if (x->status == 200 && x->place.slot != NULL)
-        warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
+    if (x->status == 200 && x->at_slot.slot != NULL)
+        warm_targets_add_head(&x->at_slot.slot->targets, text_slice(&x->head));
     leave_worker(x);
 }
 
@@ -243,7 +243,7 @@ static const char *front_explain(const struct front_exchange *x, enum agent_outc
                                  struct text *out)
 {
     const struct app_group *g = x->listener->group;
-    const struct slot *s = x->place.slot;
+    const struct slot *s = x->at_slot.slot;
     const struct message_field *accept =
         message_fields_find(&x->response->req->fields, SLICE_LIT("accept"), NULL);
     struct app_process *p = NULL;
@@ -298,7 +298,7 @@ static void front_respond(struct front_exchange *x, enum agent_outcome o)
     struct http_request *req = x->response->req;
     const char *type = front_explain(x, o, &text);
     if (!is_direct(x)) {
-        front_put_backlog(req, slot_backlog(&x->place));
+        front_put_backlog(req, slot_backlog(&x->at_slot));
         if (outcomes[o].note == NOTE_UNPROCESSED)
             http_request_add_response(req, "Resumelb-Unprocessed", SLICE_LIT("1"));
         if (outcomes[o].note == NOTE_FAILED)
@@ -356,11 +356,11 @@ static bool front_pass_on(struct front_exchange *x, enum agent_outcome why)
     if (!is_direct(x) && !networks_have(x->front->allow, &source))
         return false;
     /* It holds no place. */
-    ASSERT(x->place.core.state == CORE_REQUEST_NONE);
-    ASSERT(x->place.backend == NULL);
-    x->place.addr = to;
-    x->place.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
-                                         SLICE_LIT("new-agent"), 0, &cs);
+    ASSERT(x->at_slot.core.state == CORE_REQUEST_NONE);
+    ASSERT(x->at_slot.backend == NULL);
+    x->at_slot.addr = to;
+    x->at_slot.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
+                                           SLICE_LIT("new-agent"), 0, &cs);
     if (!is_direct(x)) {
         text_clear(&x->head);
         front_write_head(x->response->req, &(struct front_recipient){.agent = true}, &x->head);
@@ -399,7 +399,7 @@ static void respond_failed(struct front_exchange *x, enum err e)
 
 static void on_no_connection(struct front_exchange *x, enum err e)
 {
-    struct app_process *p = slot_request_process(&x->place);
+    struct app_process *p = slot_request_process(&x->at_slot);
 
     if (e == ERR_CONNECT_TIMEOUT)
         log_warn(subject_of(x), "process-connect-failed", "reason=\"%s\" setting=connect_timeout",
@@ -451,7 +451,7 @@ static void log_request_failure(struct front_exchange *x, enum err e)
 static void on_front_error(void *context, enum err e)
 {
     struct front_exchange *x = context;
-    struct app_process *p = slot_request_process(&x->place);
+    struct app_process *p = slot_request_process(&x->at_slot);
     bool received = http1_client_any_received(x->conn);
     bool written = http1_client_any_written(x->conn);
 
@@ -468,7 +468,7 @@ static void on_front_error(void *context, enum err e)
         account_request(x, clock_mono_us(), true);
     }
     if (e == ERR_TIMEOUT && !received && written)
-        slot_process_stuck(&x->place, http1_client_timeout_setting(x->conn));
+        slot_process_stuck(&x->at_slot, http1_client_timeout_setting(x->conn));
     else if (!received && p != NULL)
         app_process_hold(p);
     leave_worker(x);
@@ -510,7 +510,7 @@ static void copy_headers(struct front_exchange *x, const struct http1_head *head
                              http_request_retain(req, h->value));
     }
     if (to_load_balancer && !x->passed_on)
-        front_put_backlog(req, slot_backlog(&x->place));
+        front_put_backlog(req, slot_backlog(&x->at_slot));
 }
 
 static void on_front_head(void *context, const struct http1_head *head, bool final)
@@ -531,7 +531,7 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
     if (x->status >= 200 && x->status < 600)
         front_count(x, rows[x->status / 100 - 2]);
     trace_request_responded(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
-    slot_responded(&x->place);
+    slot_responded(&x->at_slot);
     if (x->response != NULL) {
         struct http_request *req = x->response->req;
 
@@ -614,11 +614,11 @@ static void on_upgrade(void *context, const struct http1_head *head)
     front_count(x, AGENT_STAT_responses_2xx);
     front_count(x, AGENT_STAT_tunnels);
     trace_request_responded(&x->trace, (unsigned)x->status, UINT64_MAX);
-    slot_responded(&x->place);
+    slot_responded(&x->at_slot);
     /* Before slot_upgraded(): the reported backlog includes X, as in any other response. */
     if (x->response != NULL)
         copy_headers(x, head);
-    slot_upgraded(&x->place);
+    slot_upgraded(&x->at_slot);
     conn_withdraw(http1_client_pooled(x->conn));
     if (x->response == NULL) {
         http1_client_close(x->conn);
@@ -645,7 +645,7 @@ static void use_home(struct front_exchange *x)
     bool reported = x->cls.has_reported && x->response != NULL;
 
     if (x->cls.cls.len != 0 && !is_direct(x))
-        slot_homes_use(&x->place, x->cls.fingerprint, x->cls.cls,
+        slot_homes_use(&x->at_slot, x->cls.fingerprint, x->cls.cls,
                        reported ? &x->cls.reported : NULL);
 }
 
@@ -678,13 +678,13 @@ static void on_front_connected(void *context, struct http1_client_conn *c, enum 
 
     x->attempt = NULL;
     if (e != ERR_OK) {
-        conn_not_opened(x->place.backend);
+        conn_not_opened(x->at_slot.backend);
         on_no_connection(x, e);
         return;
     }
     x->conn = c;
     x->reused = false;
-    conn_opened(x->place.backend, http1_client_pooled(c), x->front->loop);
+    conn_opened(x->at_slot.backend, http1_client_pooled(c), x->front->loop);
     send_request(x);
 }
 
@@ -695,7 +695,7 @@ static void connect_to_process(struct front_exchange *x)
                                     .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
                                     .sure = !x->safe};
 
-    switch (conn_checkout(x->place.backend, x->front->loop, &o, &x->waiter)) {
+    switch (conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter)) {
     case CONN_REUSED:
         x->conn = http1_client_of_pooled(x->waiter.conn);
         x->reused = true;
@@ -703,7 +703,7 @@ static void connect_to_process(struct front_exchange *x)
         return;
     case CONN_OPEN:
         x->attempt =
-            http1_client_connect_tls(x->front->loop, &x->place.addr, NULL,
+            http1_client_connect_tls(x->front->loop, &x->at_slot.addr, NULL,
                                      settings_of(x)->connect_timeout_ms, on_front_connected, x);
         return;
     case CONN_REJECTED:
@@ -715,9 +715,9 @@ static void connect_to_process(struct front_exchange *x)
     UNREACHABLE();
 }
 
-static void on_place(struct slot_request *r)
+static void on_slot(struct slot_request *r)
 {
-    struct front_exchange *x = container_of(r, struct front_exchange, place);
+    struct front_exchange *x = container_of(r, struct front_exchange, at_slot);
     const struct core_process *p = r->core.process;
     int64_t limit = settings_of(x)->upgrade_concurrency;
 
@@ -731,9 +731,9 @@ static void on_place(struct slot_request *r)
     connect_to_process(x);
 }
 
-static void on_place_rejected(struct slot_request *r, enum agent_outcome why)
+static void on_slot_rejected(struct slot_request *r, enum agent_outcome why)
 {
-    struct front_exchange *x = container_of(r, struct front_exchange, place);
+    struct front_exchange *x = container_of(r, struct front_exchange, at_slot);
 
     if (front_pass_on(x, why)) {
         connect_to_process(x);
@@ -789,15 +789,15 @@ static void acquire_process(struct front_exchange *x)
 {
     enum agent_outcome why;
 
-    switch (slot_acquire(x->listener->group, x->listener->slot, &x->place, &why)) {
+    switch (slot_acquire(x->listener->group, x->listener->slot, &x->at_slot, &why)) {
     case SLOT_GO:
-        on_place(&x->place);
+        on_slot(&x->at_slot);
         return;
     case SLOT_WAIT:
         use_home(x);
         return;
     case SLOT_REJECTED:
-        on_place_rejected(&x->place, why);
+        on_slot_rejected(&x->at_slot, why);
         return;
     }
 }
@@ -819,9 +819,9 @@ void exchange_start(struct agent_front *f, const struct front_listener *listener
     x->upgrade = http_request_wants_websocket(req);
     x->body = req->body;
     x->body_file = req->body_file;
-    x->place.core.may_probe = x->safe && !x->upgrade;
-    x->place.go = on_place;
-    x->place.rejected = on_place_rejected;
+    x->at_slot.core.may_probe = x->safe && !x->upgrade;
+    x->at_slot.go = on_slot;
+    x->at_slot.rejected = on_slot_rejected;
     x->freeing.run = front_free_now;
     timer_init(&x->abandoned, on_abandoned);
     front_read_class(req, &x->cls);

@@ -137,10 +137,10 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
 static void watch_node(const struct app_pool *pool, const char *path, struct live_settings *live,
                        char *file, struct snapshot **snapshot)
 {
-    char *place = xasprintf("%s %s", pool->at_start->s.tree, path);
+    char *tree = xasprintf("%s %s", pool->at_start->s.tree, path);
 
-    *snapshot = snapshot_open(pool->loop, file, place);
-    free(place);
+    *snapshot = snapshot_open(pool->loop, file, tree);
+    free(tree);
     free(file);
     live_settings_follow(live, pool->tree, *snapshot, LIVE_SETTINGS_PART,
                          pool->s->tree_start_wait_ms);

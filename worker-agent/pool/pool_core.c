@@ -105,15 +105,15 @@ static bool suits_request(const struct core_process *p, const struct core_reques
 {
     const struct core_group *g = p->slot->group;
 
-    return !g->one_shot || (p->generation == g->generation && p->born > r->turn);
+    return !g->one_shot || (p->generation == g->generation && p->born > r->order);
 }
 
 /* Inserts P into the lists that match its state. */
-static void core_place(struct core_process *p)
+static void core_relist(struct core_process *p)
 {
     struct core_group *g = p->slot->group;
     struct core *c = g->core;
-    struct list *home = NULL;
+    struct list *listed_in = NULL;
     bool idle = p->sessions + p->elsewhere == 0;
 
     if (p->state != CORE_READY || !idle)
@@ -121,17 +121,17 @@ static void core_place(struct core_process *p)
     else if (!list_linked(&p->idle))
         list_push_back(&c->idle, &p->idle);
     if (p->state == CORE_READY && has_place(p) && !g->one_shot)
-        home = idle ? &g->idle : &g->partly;
-    if (home == p->home)
+        listed_in = idle ? &g->idle : &g->partly;
+    if (listed_in == p->listed_in)
         return;
-    p->home = home;
+    p->listed_in = listed_in;
     list_remove(&p->in_group);
     /* The process that became idle last is the next to be picked: its caches are warm, and the
        others idle long enough for max_idle_ms to end them. */
-    if (home == &g->idle)
-        list_push_front(home, &p->in_group);
-    else if (home != NULL)
-        list_push_back(home, &p->in_group);
+    if (listed_in == &g->idle)
+        list_push_front(listed_in, &p->in_group);
+    else if (listed_in != NULL)
+        list_push_back(listed_in, &p->in_group);
 }
 
 /* A request waiting at S may get a place now. */
@@ -287,20 +287,20 @@ bool core_slot_crowded_out(const struct core_slot *s)
     return victim == NULL || victim->slot->group == g;
 }
 
-/* The turn of the oldest request waiting at S or in its group; UINT64_MAX: none waits. */
-static uint64_t first_turn(const struct core_slot *s)
+/* The order of the oldest request waiting at S or in its group; UINT64_MAX: none waits. */
+static uint64_t first_order(const struct core_slot *s)
 {
     const struct core_group *g = s->group;
-    uint64_t turn = UINT64_MAX;
+    uint64_t order = UINT64_MAX;
 
     if (s->nwaiting > 0)
-        turn = list_first(&s->waiting, struct core_request, node)->turn;
+        order = list_first(&s->waiting, struct core_request, node)->order;
     if (s->for_group && g->nwaiting > 0) {
-        uint64_t any = list_first(&g->waiting, struct core_request, node)->turn;
+        uint64_t any = list_first(&g->waiting, struct core_request, node)->order;
 
-        turn = any < turn ? any : turn;
+        order = any < order ? any : order;
     }
-    return turn;
+    return order;
 }
 
 /* P must not take R: it is to make room for an older request of a group without a process. */
@@ -316,7 +316,7 @@ static bool must_yield(const struct core_process *p, const struct core_request *
     list_for_each_entry (s, &c->needs, need) {
         if (!has_reason(s) || now_ms < s->not_before_ms)
             continue;
-        if (s->group->nprocesses == 0 && first_turn(s) < r->turn &&
+        if (s->group->nprocesses == 0 && first_order(s) < r->order &&
             count_staying(c) + before >= c->max)
             return true;
         ++before;
@@ -410,7 +410,7 @@ static void requeue_waiting(struct core_slot *s)
         --s->nwaiting;
         r->slot = NULL;
         struct list *at = g->waiting.next;
-        while (at != &g->waiting && list_entry(at, struct core_request, node)->turn < r->turn)
+        while (at != &g->waiting && list_entry(at, struct core_request, node)->order < r->order)
             at = at->next;
         list_insert_before(at, &r->node);
         ++g->nwaiting;
@@ -431,7 +431,7 @@ void core_detach(struct core_process *p, enum core_reason reason)
     s->group->core->nending += reason == CORE_GIVES_WAY;
     p->marked = reason;
     p->probing = false;
-    core_place(p);
+    core_relist(p);
     list_push_back(&s->leaving, &p->leaving);
     core_report(s);
     if (p->sessions == 0)
@@ -468,7 +468,7 @@ void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
     ASSERT(s->replacement == NULL);
     *p = (struct core_process){
         .slot = s, .state = CORE_STARTING, .generation = g->generation, .last_used_ms = now_ms};
-    p->born = ++g->core->turns;
+    p->born = ++g->core->orders;
     list_init(&p->running);
     ++g->core->count;
     s->renew = s->for_group = s->for_min = false;
@@ -505,7 +505,7 @@ void core_ready(struct core_process *p, uint64_t now_ms)
     p->probing = false;
     p->last_used_ms = now_ms;
     --s->group->nstarting;
-    core_place(p);
+    core_relist(p);
     run_soon(s);
     s->group->core->changed = true;
 }
@@ -515,7 +515,7 @@ void core_elsewhere(struct core_process *p, unsigned n)
     p->elsewhere = n;
     if (p->state == CORE_LEAVING)
         return;
-    core_place(p);
+    core_relist(p);
     run_soon(p->slot);
     p->slot->group->core->changed = true;
 }
@@ -523,11 +523,11 @@ void core_elsewhere(struct core_process *p, unsigned n)
 void core_hold(struct core_process *p, bool held)
 {
     p->held = held;
-    core_place(p);
+    core_relist(p);
     run_soon(p->slot);
 }
 
-/* Ends R's session. The caller must update the lists of the process (core_place). */
+/* Ends R's session. The caller must update the lists of the process (core_relist). */
 static void session_over(struct core_request *r)
 {
     struct core_process *p = r->process;
@@ -557,7 +557,7 @@ void core_exited(struct core_process *p)
     }
     --c->count;
     p->state = CORE_LEAVING;
-    p->home = NULL;
+    p->listed_in = NULL;
     list_remove(&p->idle);
     list_remove(&p->in_group);
     p->slot = NULL;
@@ -597,7 +597,7 @@ static void core_begin(struct core_request *r, struct core_process *p, uint64_t 
         core_mark(p, CORE_SPENT);
     g->traffic = g->traffic * exp2(-halves) + 1;
     g->traffic_ms = now_ms;
-    core_place(p);
+    core_relist(p);
 }
 
 static void leave_queue(struct core_request *r)
@@ -620,7 +620,7 @@ void core_leave(struct core_request *r, uint64_t now_ms)
         return;
     session_over(r);
     p->last_used_ms = now_ms;
-    core_place(p);
+    core_relist(p);
     if (p->state == CORE_LEAVING && p->sessions == 0)
         end_now(p);
     run_soon(p->slot);
@@ -634,7 +634,7 @@ void core_upgraded(struct core_request *r, uint64_t now_ms)
     r->placeless = true;
     --r->process->places;
     r->process->last_used_ms = now_ms;
-    core_place(r->process);
+    core_relist(r->process);
     run_soon(r->process->slot);
 }
 
@@ -738,7 +738,7 @@ enum core_result core_request_process(struct core_group *g, struct core_slot *s,
     r->group = g;
     r->slot = s;
     r->process = NULL;
-    r->turn = ++g->core->turns;
+    r->order = ++g->core->orders;
     r->any = s == NULL;
     return s != NULL ? ask_slot(s, r, now_ms) : ask_group(g, r, now_ms);
 }
@@ -760,7 +760,7 @@ static struct core_request *start_waiting(struct core_slot *s, uint64_t now_ms)
     if (g->nwaiting > 0) {
         struct core_request *any = list_first(&g->waiting, struct core_request, node);
 
-        r = r != NULL && r->turn < any->turn ? r : any;
+        r = r != NULL && r->order < any->order ? r : any;
     }
     /* With one_shot, a process that has nothing to do, and will not get R, is of no use. */
     if (g->one_shot && (p->state == CORE_READY || p->probing) && p->places + p->elsewhere == 0 &&
@@ -948,7 +948,7 @@ void core_tick(struct core *c, uint64_t now_ms)
                     core_mark(p, CORE_OUTDATED);
                 else if (nearly_spent(p))
                     core_mark(p, CORE_SPENT);
-                core_place(p);
+                core_relist(p);
                 run_soon(s);
             }
         }

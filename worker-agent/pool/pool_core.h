@@ -47,8 +47,8 @@ struct core_slot;
 struct core_process {
     struct core_slot *slot; /* the slot it was made for; constant, also while LEAVING */
     struct list idle;       /* READY without sessions: core->idle, longest idle first */
-    struct list in_group;   /* READY with free places: in *home */
-    struct list *home;      /* its group's idle or partly; NULL: neither */
+    struct list in_group;   /* READY with free places: in *listed_in */
+    struct list *listed_in; /* its group's idle or partly; NULL: neither */
     struct list leaving;    /* LEAVING: in its slot; then, while it is to be ended, core->to_end */
     struct list running;    /* core_request */
     enum core_process_state state;
@@ -61,7 +61,7 @@ struct core_process {
     uint64_t served;           /* sessions started */
     uint64_t last_used_ms;
     uint64_t generation; /* of its group when it was made */
-    uint64_t born;       /* core->turns when it was made */
+    uint64_t born;       /* core->orders when it was made */
     double warmth;       /* the owner's measure of the value of its caches */
 };
 
@@ -122,7 +122,7 @@ struct core_request {
     struct core_group *group;
     struct core_slot *slot;       /* NULL: any */
     struct core_process *process; /* RUNNING */
-    uint64_t turn;                /* order of requests; the same counter as core_process.born */
+    uint64_t order;               /* order of requests; the same counter as core_process.born */
     bool any;                     /* it requested any process of the group */
     bool placeless;               /* an upgraded connection: holds its process, but no place */
     /* Set by the owner: an unproven replacement may get it, as it can be retried elsewhere. */
@@ -142,7 +142,7 @@ struct core {
     unsigned leaving; /* of them LEAVING */
     unsigned nending; /* of those, for which END was issued, or that give way */
     unsigned replacements;
-    uint64_t turns;
+    uint64_t orders;
     bool changed;         /* since processes were last assigned to slots */
     struct list replaces; /* groups with processes marked for replacement or a replacement in
                              progress; only these are scanned for replacements */

@@ -40,7 +40,7 @@ struct process_usage {
     struct timer next;
     struct list targets;
     struct sample *sample; /* in progress */
-    size_t turn;
+    size_t next_row;
     uint64_t last_at_us;
 };
 
@@ -172,7 +172,7 @@ static void on_time(struct timer *t)
     }
     s->usage = u;
     s->proc = u->proc;
-    s->first = u->turn++ % s->nrows;
+    s->first = u->next_row++ % s->nrows;
     s->job.work = do_sample;
     s->job.done = on_sampled;
     worker_thread_add(u->thread, &s->job, 0);

@@ -55,7 +55,7 @@ static void a_diagnosis_is_in_the_order_of_places(void **state)
                                 "b.yaml:1:1: other file\n"
                                 "nowhere\n");
     diag_fini(&d);
-    assert_int_equal(d.nplaces, 0);
+    assert_int_equal(d.nlines, 0);
 }
 
 int main(void)

@@ -19,7 +19,7 @@
 
 enum { SOMEONE = 65534 };
 
-struct place {
+struct owner_fixture {
     char directory[64];
     char socket[80];
     char other[80];
@@ -28,7 +28,7 @@ struct place {
 };
 
 /* Replaces the path of the socket that was bound by a link to OTHER; NULL: does nothing. */
-static const struct place *replaced;
+static const struct owner_fixture *replaced;
 
 int __real_bind(int fd, const struct sockaddr *a, socklen_t len);
 int __wrap_bind(int fd, const struct sockaddr *a, socklen_t len);
@@ -55,7 +55,7 @@ static struct addr at_path(const char *path)
 
 static int set_up(void **state)
 {
-    struct place *p = xcalloc(1, sizeof(*p));
+    struct owner_fixture *p = xcalloc(1, sizeof(*p));
 
     p->user = geteuid() == 0 ? SOMEONE : geteuid();
     snprintf(p->directory, sizeof(p->directory), "/tmp/rlb-owner-XXXXXX");
@@ -71,7 +71,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    struct place *p = *state;
+    struct owner_fixture *p = *state;
 
     replaced = NULL;
     unlink(p->socket);
@@ -117,7 +117,7 @@ static bool was_reached(int listener)
 
 static void the_owners_own_socket_is_connected_to(void **state)
 {
-    const struct place *p = *state;
+    const struct owner_fixture *p = *state;
     int listener = listen_as(p->user, p->socket);
 
     assert_int_equal(connect_to(&p->addr), 0);
@@ -130,7 +130,7 @@ static void the_owners_own_socket_is_connected_to(void **state)
 
 static void a_link_to_a_socket_is_not_followed(void **state)
 {
-    const struct place *p = *state;
+    const struct owner_fixture *p = *state;
     int listener = listen_as(p->user, p->other);
     struct addr any = p->addr;
 
@@ -145,7 +145,7 @@ static void a_link_to_a_socket_is_not_followed(void **state)
 
 static void a_socket_of_another_user_is_not_connected_to(void **state)
 {
-    const struct place *p = *state;
+    const struct owner_fixture *p = *state;
     int listener = listen_as(geteuid(), p->socket);
     struct addr a = p->addr;
 
@@ -157,7 +157,7 @@ static void a_socket_of_another_user_is_not_connected_to(void **state)
 
 static void a_file_in_the_place_of_the_socket_is_not_connected_to(void **state)
 {
-    const struct place *p = *state;
+    const struct owner_fixture *p = *state;
     int file = open(p->socket, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     assert_true(file >= 0);
@@ -170,7 +170,7 @@ static void a_file_in_the_place_of_the_socket_is_not_connected_to(void **state)
  * others see that their own listener is accepted. */
 static void the_listener_must_run_as_the_owner(void **state)
 {
-    const struct place *p = *state;
+    const struct owner_fixture *p = *state;
     bool root = geteuid() == 0;
     int listener = listen_as(geteuid(), p->socket);
 
@@ -181,7 +181,7 @@ static void the_listener_must_run_as_the_owner(void **state)
 
 static void the_mode_of_a_socket_is_not_set_through_a_link_put_in_its_place(void **state)
 {
-    const struct place *p = *state;
+    const struct owner_fixture *p = *state;
     const struct addr_listen_options o = {.mode = 0666};
     int file = open(p->other, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     struct stat st;

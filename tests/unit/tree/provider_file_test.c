@@ -12,14 +12,14 @@
 
 #include <cmocka.h>
 
-struct place {
+struct file_fixture {
     char directory[64];
     char path[80];
 };
 
 static int setup(void **state)
 {
-    struct place *p = xcalloc(1, sizeof(*p));
+    struct file_fixture *p = xcalloc(1, sizeof(*p));
 
     snprintf(p->directory, sizeof(p->directory), RLB_TEST_DIR "/rlb-provider-XXXXXX");
     assert_non_null(mkdtemp(p->directory));
@@ -30,7 +30,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
 
     unlink(p->path);
     /* Fails when anything else was left behind. */
@@ -98,7 +98,7 @@ static void other_names_are_rejected(void **state)
 
 static void a_file_in_place_is_complete_and_held(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
     int f = -1;
     struct stat st;
     int fd = -1;
@@ -117,7 +117,7 @@ static void a_file_in_place_is_complete_and_held(void **state)
 
 static void a_living_owner_is_never_replaced(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
     int mine = -1;
     int other = -1;
 
@@ -137,7 +137,7 @@ static void a_living_owner_is_never_replaced(void **state)
 
 static void only_the_own_file_is_unlinked(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
     int mine = -1;
     int other = -1;
 
@@ -154,7 +154,7 @@ static void only_the_own_file_is_unlinked(void **state)
 
 static void a_path_that_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
     int f = -1;
     struct stat st;
     int fd;
@@ -175,7 +175,7 @@ static void a_path_that_is_not_a_file_is_neither_replaced_nor_cleared(void **sta
 
 static void a_missing_directory_is_an_error(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
     int f = -1;
     char *below = xasprintf("%s/y", p->path);
 
@@ -187,7 +187,7 @@ static void a_missing_directory_is_an_error(void **state)
 
 static void reading_stops_at_its_limit(void **state)
 {
-    struct place *p = *state;
+    struct file_fixture *p = *state;
     int f = -1;
     struct text out = {0};
     struct stat st;

@@ -94,13 +94,13 @@ static void a_file_that_is_torn_or_strange_is_set_aside(void **state)
 {
     static const char *const files[] = {
         "",
-        "{\"v\":1,\"place\":\"p\",\"sav",
+        "{\"v\":1,\"tree\":\"p\",\"sav",
         "[]",
-        "{\"v\":2,\"place\":\"p\",\"saved\":1,\"parts\":{}}",
-        "{\"v\":1,\"place\":\"p\",\"saved\":-1,\"parts\":{}}",
-        "{\"v\":1,\"place\":\"p\",\"saved\":1,\"parts\":[]}",
-        "{\"v\":1,\"place\":\"p\",\"saved\":1,\"parts\":{\"settings\":[1]}}",
-        "{\"v\":1,\"place\":\"p\",\"saved\":1,\"parts\":{\"settings\":{}}} x",
+        "{\"v\":2,\"tree\":\"p\",\"saved\":1,\"parts\":{}}",
+        "{\"v\":1,\"tree\":\"p\",\"saved\":-1,\"parts\":{}}",
+        "{\"v\":1,\"tree\":\"p\",\"saved\":1,\"parts\":[]}",
+        "{\"v\":1,\"tree\":\"p\",\"saved\":1,\"parts\":{\"settings\":[1]}}",
+        "{\"v\":1,\"tree\":\"p\",\"saved\":1,\"parts\":{\"settings\":{}}} x",
     };
     struct mem *f = *state;
     char *bad = xasprintf("%s.bad", f->path);

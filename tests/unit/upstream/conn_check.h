@@ -7,14 +7,14 @@
 
 #include "common/upstream/conn_pool_internal.h"
 
-static inline unsigned count_places(const struct list *list, enum conn_place place, unsigned loop)
+static inline unsigned count_places(const struct list *list, enum pooled_state place, unsigned loop)
 {
     unsigned n = 0;
     struct list *it;
 
     list_for_each (it, list) {
         const struct pooled_conn *c = list_entry(it, struct pooled_conn, stack_node);
-        ASSERT(c->place == (int)place);
+        ASSERT(c->state == (int)place);
         ASSERT(c->loop_index == loop);
         ASSERT(c->waiter == NULL || c->waiter->conn == c);
         ++n;
@@ -29,7 +29,7 @@ static inline unsigned count_parked(const struct conn_backend *b)
 
     list_for_each (it, &b->parked) {
         const struct pooled_conn *c = list_entry(it, struct pooled_conn, stack_node);
-        ASSERT(c->place == PLACE_PARKED);
+        ASSERT(c->state == POOLED_PARKED);
         ASSERT(c->detached);
         ASSERT(c->waiter == NULL);
         ASSERT(c->loop_index < b->pool->nloops);
@@ -63,10 +63,10 @@ static inline void check_backend_locked(struct conn_backend *b)
     for (unsigned i = 0; i < b->pool->nloops; ++i) {
         struct conn_shard *s = &b->shards[i];
         ASSERT(s->nidle ==
-               count_places(&s->idle, PLACE_IDLE, i) + count_places(&s->returned, PLACE_IDLE, i));
+               count_places(&s->idle, POOLED_IDLE, i) + count_places(&s->returned, POOLED_IDLE, i));
         idle += s->nidle;
-        moving += count_places(&s->leaving, PLACE_LEAVING, i);
-        moving += count_places(&s->arriving, PLACE_ARRIVING, i);
+        moving += count_places(&s->leaving, POOLED_LEAVING, i);
+        moving += count_places(&s->arriving, POOLED_ARRIVING, i);
         ready += count_waiters(&s->ready, WAITER_READY);
     }
     ASSERT(b->idle == idle);

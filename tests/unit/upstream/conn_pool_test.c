@@ -201,7 +201,7 @@ static void a_connection_that_became_something_else_keeps_its_place(void **state
     struct fake_conn *other = opened(f, 0);
     struct asker *a = asker();
 
-    conn_retain_place(&tunnel->pooled);
+    conn_retain_permission(&tunnel->pooled);
     assert_null(tunnel->pooled.backend);
     assert_int_equal(view(f).in_use, 1);
     assert_int_equal(view(f).opening, 1);

@@ -10,7 +10,7 @@
 
 static void a_tree_without_its_root_is_waited_for(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     watch(&p->world, &r, "/lb");
@@ -25,7 +25,7 @@ static void a_tree_without_its_root_is_waited_for(void **state)
 
 static void every_change_of_a_node_is_seen(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -45,7 +45,7 @@ static void every_change_of_a_node_is_seen(void **state)
 
 static void a_burst_ends_with_the_last_value_and_few_reports(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -72,7 +72,7 @@ static void a_burst_ends_with_the_last_value_and_few_reports(void **state)
 
 static void a_node_that_is_deleted_keeps_its_properties(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -89,7 +89,7 @@ static void a_node_that_is_deleted_keeps_its_properties(void **state)
 static void an_invalid_object_is_a_problem_and_keeps_the_last_good_one(void **state)
 {
     static const char *const bad[] = {"{", "[1]", "hello", "{\"a\":1,\"a\":2}", "null", "\x80"};
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -107,7 +107,7 @@ static void an_invalid_object_is_a_problem_and_keeps_the_last_good_one(void **st
 }
 
 /* Node PATH with FORMAT, in which each %s is the test's place. */
-static void write_links(const struct place *p, const char *path, const char *format)
+static void write_links(const struct zookeeper_fixture *p, const char *path, const char *format)
 {
     struct text data = {0};
 
@@ -125,7 +125,7 @@ static void write_links(const struct place *p, const char *path, const char *for
 
 static void links_are_followed_and_watched(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -151,7 +151,7 @@ static void links_are_followed_and_watched(void **state)
 /* The tree is all of the server: the path of the URL is where paths begin, and no border. */
 static void links_lead_anywhere_in_the_server(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
     struct record workers = {0};
     struct record outside = {0};
@@ -187,7 +187,7 @@ static void links_lead_anywhere_in_the_server(void **state)
 /* The node that the URL names may itself be reached by a link. */
 static void the_top_of_a_tree_may_be_linked_to(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
     char *alias = xasprintf("%s/alias/below", p->root);
     struct tree *t = open_place(p->world.loop, alias);
@@ -210,7 +210,7 @@ static void the_top_of_a_tree_may_be_linked_to(void **state)
 
 static void providers_come_change_and_go(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -238,7 +238,7 @@ static void providers_come_change_and_go(void **state)
 
 static void a_list_of_providers_that_is_deleted_is_not_known(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -266,7 +266,7 @@ static void a_list_of_providers_that_is_deleted_is_not_known(void **state)
 }
 
 /* The list and its node were read just now and wait, so that the provider's end is known first. */
-static void delete_a_list_that_was_just_read(struct place *p, struct tree *t)
+static void delete_a_list_that_was_just_read(struct zookeeper_fixture *p, struct tree *t)
 {
     zoo_op_t ops[3];
     zoo_op_result_t results[3];
@@ -285,7 +285,7 @@ static void delete_a_list_that_was_just_read(struct place *p, struct tree *t)
 
 static void a_list_that_is_deleted_as_a_whole_is_never_an_empty_one(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -307,7 +307,7 @@ static void a_list_that_is_deleted_as_a_whole_is_never_an_empty_one(void **state
 static void a_thousand_providers_are_reported_at_once(void **state)
 {
     enum { N = 1000 };
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
 
     write_node(p, "", "");
@@ -329,7 +329,7 @@ static void a_thousand_providers_are_reported_at_once(void **state)
 
 static void a_node_that_may_not_be_read_is_a_problem_until_it_may(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
     struct ACL nobody = {ZOO_PERM_ALL & ~ZOO_PERM_READ, ZOO_ANYONE_ID_UNSAFE};
     struct ACL_vector acl = {1, &nobody};
@@ -350,7 +350,7 @@ static void a_node_that_may_not_be_read_is_a_problem_until_it_may(void **state)
 
 static void a_registration_makes_its_parents_and_ends_with_us(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     char bytes[256];
     struct Stat stat;
     struct tree_registration *r = enter(p, p->world.tree, "127.0.0.1:80", 7);
@@ -372,7 +372,7 @@ static void a_registration_makes_its_parents_and_ends_with_us(void **state)
 
 static void a_registration_that_was_deleted_is_put_back(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct tree_registration *r = enter(p, p->world.tree, "unix:/run/w%1.sock", 7);
 
     wait_for(&p->world, tree_registered(r));
@@ -389,7 +389,7 @@ static void a_registration_that_was_deleted_is_put_back(void **state)
 
 static void a_name_that_is_taken_is_ours_when_its_owner_ends(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct tree *second = open_place(p->world.loop, p->root);
     struct tree_registration *a = enter(p, p->world.tree, "127.0.0.1:80", 1);
 
@@ -407,7 +407,7 @@ static void a_name_that_is_taken_is_ours_when_its_owner_ends(void **state)
 
 static void a_registration_taken_back_at_once_leaves_nothing(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct Stat stat;
 
     for (int i = 0; i < 20; ++i) {

@@ -12,7 +12,7 @@
 
 enum { SESSION_MS = 1000 };
 
-struct place {
+struct zookeeper_fixture {
     struct world world;
     zhandle_t *other; /* the other client */
     char root[64];    /* this test's place */
@@ -67,7 +67,7 @@ static inline void create_done(int rc, const char *path, const void *data)
     (void)data;
 }
 
-static inline void connect_other(struct place *p)
+static inline void connect_other(struct zookeeper_fixture *p)
 {
     p->other = zookeeper_init(server(), ignore, 30000, NULL, NULL, 0);
     assert_non_null(p->other);
@@ -79,7 +79,7 @@ static inline void connect_other(struct place *p)
 static inline int setup_place(void **state)
 {
     static int n;
-    struct place *p = xcalloc(1, sizeof(*p));
+    struct zookeeper_fixture *p = xcalloc(1, sizeof(*p));
 
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     snprintf(p->root, sizeof(p->root), "/test-%d-%d", (int)getpid(), ++n);
@@ -92,7 +92,7 @@ static inline int setup_place(void **state)
 
 static inline int teardown_place(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
 
     tree_close(p->world.tree);
     loop_destroy(p->world.loop);
@@ -101,7 +101,7 @@ static inline int teardown_place(void **state)
     return 0;
 }
 
-static inline const char *in_place(const struct place *p, const char *path)
+static inline const char *in_place(const struct zookeeper_fixture *p, const char *path)
 {
     static char full[4][256];
     static unsigned next;
@@ -112,7 +112,7 @@ static inline const char *in_place(const struct place *p, const char *path)
 }
 
 /* PATH with DATA, whether it was there or not. */
-static inline void write_node(const struct place *p, const char *path, const char *data)
+static inline void write_node(const struct zookeeper_fixture *p, const char *path, const char *data)
 {
     const char *full = in_place(p, path);
     int rc = zoo_set(p->other, full, data, (int)strlen(data), -1);
@@ -122,13 +122,13 @@ static inline void write_node(const struct place *p, const char *path, const cha
     assert_int_equal(rc, ZOK);
 }
 
-static inline void delete_node(const struct place *p, const char *path)
+static inline void delete_node(const struct zookeeper_fixture *p, const char *path)
 {
     assert_int_equal(zoo_delete(p->other, in_place(p, path), -1), ZOK);
 }
 
-static inline bool read_node(const struct place *p, const char *path, char *out, size_t room,
-                             struct Stat *stat)
+static inline bool read_node(const struct zookeeper_fixture *p, const char *path, char *out,
+                             size_t room, struct Stat *stat)
 {
     int len = (int)room - 1;
     int rc = zoo_get(p->other, in_place(p, path), 0, out, &len, stat);
@@ -139,7 +139,7 @@ static inline bool read_node(const struct place *p, const char *path, char *out,
     return true;
 }
 
-static inline bool node_is(const struct place *p, const char *path, const char *data)
+static inline bool node_is(const struct zookeeper_fixture *p, const char *path, const char *data)
 {
     char bytes[1024];
     struct Stat stat;
@@ -155,13 +155,13 @@ static inline struct tree_status status(const struct tree *t)
     return s;
 }
 
-static inline struct tree_status status_of(const struct place *p)
+static inline struct tree_status status_of(const struct zookeeper_fixture *p)
 {
     return status(p->world.tree);
 }
 
-static inline struct tree_registration *enter(struct place *p, struct tree *t, const char *name,
-                                              int pid)
+static inline struct tree_registration *enter(struct zookeeper_fixture *p, struct tree *t,
+                                              const char *name, int pid)
 {
     json_t *properties = json_pack("{s:i}", "pid", pid);
     struct tree_registration *r = tree_register(t, "/w", name, properties);

@@ -13,7 +13,7 @@
  * Ends the session as a second client with its id and password would. The two compete for it: each
  * reconnects when the server drops it in favor of the other, so it takes several attempts.
  */
-static void end_session(struct place *p)
+static void end_session(struct zookeeper_fixture *p)
 {
     const struct zookeeper *t = container_of(p->world.tree, struct zookeeper, base);
     uint64_t before = status_of(p).expired;
@@ -32,7 +32,7 @@ static void end_session(struct place *p)
 
 static void a_change_around_an_expired_session_is_seen(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
     struct Stat before;
     struct Stat after;
@@ -60,7 +60,7 @@ static void a_change_around_an_expired_session_is_seen(void **state)
 
 static void a_server_that_hangs_takes_nothing_away(void **state)
 {
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record r = {0};
     pid_t pid = (pid_t)atoi(getenv("RLB_ZOOKEEPER_PID"));
 
@@ -85,7 +85,7 @@ static void a_server_that_hangs_takes_nothing_away(void **state)
 static void a_list_too_large_to_read_is_left_alone_and_the_rest_continues(void **state)
 {
     enum { N = 6000 };
-    struct place *p = *state;
+    struct zookeeper_fixture *p = *state;
     struct record good = {0};
     struct record bad = {0};
     char name[512];

@@ -385,7 +385,7 @@ static void write_memory(const struct world *w, const char *place, const char *p
     (void)mkdir(directory, 0700);
     FILE *out = fopen(file, "w");
     assert_non_null(out);
-    fprintf(out, "{\"v\":1,\"place\":\"%s\",\"saved\":1700000000,\"parts\":%s}", place, parts);
+    fprintf(out, "{\"v\":1,\"tree\":\"%s\",\"saved\":1700000000,\"parts\":%s}", place, parts);
     fclose(out);
     free(file);
     free(directory);

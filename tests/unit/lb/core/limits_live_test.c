@@ -509,7 +509,7 @@ static void a_tree_that_does_not_respond_is_remembered(void **state)
     FILE *out = fopen(f->memory_file, "w");
     assert_non_null(out);
     fprintf(out,
-            "{\"v\":1,\"place\":\"%s\",\"saved\":1700000000,\"parts\":{\"limits\":{\"a\":true,"
+            "{\"v\":1,\"tree\":\"%s\",\"saved\":1700000000,\"parts\":{\"limits\":{\"a\":true,"
             "\"../b\":true,\"c\":7},\"limits/a\":{\"workers\":3,\"key\":\"all\","
             "\"page\":\"/etc/passwd\"},\"limits/../b\":{\"workers\":3,\"key\":\"x\"}}}",
             url);

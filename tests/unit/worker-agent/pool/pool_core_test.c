@@ -84,11 +84,11 @@ static void granted(struct model *m, const struct core_request *r)
     assert_false(p->held);
     assert_true(s->group->max_requests == 0 || s->group->one_shot ||
                 p->served <= s->group->max_requests);
-    assert_true(!s->group->one_shot || (p->served == 1 && p->born > r->turn));
+    assert_true(!s->group->one_shot || (p->served == 1 && p->born > r->order));
     assert_true(r->any || r->slot == s);
     /* First come, first served. */
     list_for_each (it, &s->waiting)
-        assert_true(list_entry(it, struct core_request, node)->turn > r->turn);
+        assert_true(list_entry(it, struct core_request, node)->order > r->order);
 }
 
 static void carry_out(struct model *m)
@@ -583,7 +583,7 @@ static void with_one_shot_each_request_has_a_process_started_after_it_asked(void
         let_run(m);
         assert_int_equal(r->state, CORE_REQUEST_RUNNING);
         assert_int_equal(m->spawned, spawned + 1);
-        assert_true(r->process->served == 1 && r->process->born > r->turn);
+        assert_true(r->process->served == 1 && r->process->born > r->order);
         core_leave(r, m->now_ms);
         let_run(m);
         assert_int_equal(g->nprocesses, 0);
