@@ -14,6 +14,7 @@
 #include "lb/request/front.h"
 #include "tests/support/pool_check.h"
 
+#include <dirent.h>
 #include <openssl/pem.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ struct rig_conn {
 struct rig_worker {
     char path[108];
     int listener; /* -1: it refuses connections */
-    bool hangs;
+    bool hangs, early;
     struct scripted_peer dummy; /* occupies the queue of one that hangs */
     unsigned accepted;
 };
@@ -64,6 +65,7 @@ struct exchange_rig {
     unsigned ncalls;
     char *steps[STEPS_MAX];
     unsigned nsteps;
+    const char *always; /* the step of further calls, or NULL */
     struct scripted_peer clients[RIG_CLIENTS_MAX];
     unsigned nclients;
     unsigned client; /* the one in use */
@@ -201,14 +203,21 @@ static void feed_line(struct rig_conn *c, const char *line)
     scripted_send(&c->peer, SLICE_LIT("\n"));
 }
 
-/* Returns the length of the complete request at the start of IN; 0: there is none. */
-static size_t request_length(const struct text *in)
+/* Returns the length of the complete head at the start of IN; 0: there is none. */
+static size_t request_head(const struct text *in)
 {
     const char *end = in->len != 0 ? memmem(in->p, in->len, "\r\n\r\n", 4) : NULL;
 
-    if (end == NULL)
+    return end != NULL ? (size_t)(end - in->p) + 4 : 0;
+}
+
+/* The same of the complete request. */
+static size_t request_length(const struct text *in)
+{
+    size_t head = request_head(in);
+
+    if (head == 0)
         return 0;
-    size_t head = (size_t)(end - in->p) + 4;
     const char *length = memmem(in->p, head, "\r\nContent-Length: ", 18);
     size_t body = length != NULL ? strtoul(length + 18, NULL, 10) : 0;
 
@@ -220,7 +229,12 @@ static void take_calls(struct exchange_rig *r, struct rig_conn *c)
 {
     size_t n;
 
-    while (!c->feed && !c->tunnel && (n = request_length(&c->peer.in)) != 0) {
+    if (r->workers[c->worker].early && request_head(&c->peer.in) != 0) {
+        c->peer.deaf = true;
+        c->peer.in.len = request_head(&c->peer.in);
+    }
+    while (!c->feed && !c->tunnel &&
+           (n = c->peer.deaf ? c->peer.in.len : request_length(&c->peer.in)) != 0) {
         struct slice bytes = {c->peer.in.p, n};
         struct rig_call *call = &r->calls[r->ncalls];
 
@@ -237,6 +251,8 @@ static void take_calls(struct exchange_rig *r, struct rig_conn *c)
         ++r->ncalls;
         if (r->ncalls <= r->nsteps)
             run_step(c, r->steps[r->ncalls - 1]);
+        else if (r->always != NULL)
+            run_step(c, r->always);
         if (c->peer.fd == -1)
             return;
     }
@@ -292,6 +308,11 @@ void rig_add_plan(struct exchange_rig *r, const char *const *steps)
     }
 }
 
+void rig_always(struct exchange_rig *r, const char *step)
+{
+    r->always = step;
+}
+
 static void stop_listening(struct rig_worker *w)
 {
     if (w->listener == -1)
@@ -309,6 +330,11 @@ void rig_refuse(struct exchange_rig *r, unsigned w, bool refuses)
     stop_listening(&r->workers[w]);
     if (!refuses)
         r->workers[w].listener = scripted_listen(r->workers[w].path, BACKLOG);
+}
+
+void rig_early(struct exchange_rig *r, unsigned w)
+{
+    r->workers[w].early = true;
 }
 
 void rig_hang(struct exchange_rig *r, unsigned w)
@@ -569,6 +595,20 @@ void rig_client_half_close(struct exchange_rig *r)
     rig_settle(r);
 }
 
+/* ---- descriptors ---- */
+
+struct rlimit rig_take_descriptors(void)
+{
+    struct rlimit before;
+    int next = dup(STDERR_FILENO);
+
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    return before;
+}
+
 /* ---- time ---- */
 
 void rig_settle(struct exchange_rig *r)
@@ -745,10 +785,11 @@ static void make_front(struct exchange_rig *r)
     r->lb.phase = LB_SERVING;
 }
 
-struct exchange_rig *rig_create(const struct rig_options *o)
+struct exchange_rig *rig_create(void **state, const struct rig_options *o)
 {
     struct exchange_rig *r = xcalloc(1, sizeof(*r));
 
+    *state = r;
     signal(SIGPIPE, SIG_IGN);
     log_set_level(getenv("RIG_LOG") != NULL ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
     access_clear(); /* of a scenario that failed */
@@ -856,6 +897,19 @@ static void free_lb(struct exchange_rig *r)
     address_counts_destroy(lb->addresses);
 }
 
+static void remove_directory(const char *path)
+{
+    DIR *d = opendir(path);
+    const struct dirent *e;
+
+    ASSERT(d != NULL);
+    while ((e = readdir(d)) != NULL)
+        (void)unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    int failed = rmdir(path);
+    ASSERT(failed == 0);
+}
+
 void rig_finish(struct exchange_rig *r, const char *file, int line)
 {
     rig_settle(r);
@@ -874,9 +928,7 @@ void rig_finish(struct exchange_rig *r, const char *file, int line)
         free(r->steps[i]);
     for (unsigned w = 0; w < r->o.workers; ++w)
         stop_listening(&r->workers[w]);
-    char *command = xasprintf("rm -rf %s", r->directory);
-    assert_int_equal(system(command), 0);
-    free(command);
+    remove_directory(r->directory);
     access_clear();
     virtual_end();
     free(r);

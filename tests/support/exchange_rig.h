@@ -5,7 +5,7 @@
  * application with settings as of a file, its pool and membership. No port, no sleep, no helper
  * thread. A scenario:
  *
- *     struct exchange_rig *r = rig_start(.workers = 2, .settings = "retries: 1\n");
+ *     struct exchange_rig *r = rig_start(state, .workers = 2, .settings = "retries: 1\n");
  *
  *     rig_plan(r, "$close", RIG_OK);               // what the workers do, request by request
  *     rig_get(r, "/a");                            // the client sends; runs until all is quiet
@@ -47,6 +47,7 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
+#include <sys/resource.h>
 
 struct exchange_rig;
 
@@ -75,8 +76,9 @@ struct rig_call {
 #define RIG_OK "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define RIG_GOT_OK "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
 
-struct exchange_rig *rig_create(const struct rig_options *o);
-#define rig_start(...) rig_create(&(struct rig_options){__VA_ARGS__})
+/* Sets *STATE, the argument of a test, to the rig as well. */
+struct exchange_rig *rig_create(void **state, const struct rig_options *o);
+#define rig_start(state, ...) rig_create(state, &(struct rig_options){__VA_ARGS__})
 /* The expectations at the end of a scenario; then R is freed. */
 #define rig_end(r) rig_finish(r, __FILE__, __LINE__)
 void rig_finish(struct exchange_rig *r, const char *file, int line);
@@ -86,8 +88,12 @@ void rig_finish(struct exchange_rig *r, const char *file, int line);
 /* Sets the steps of the next calls. */
 #define rig_plan(r, ...) rig_add_plan(r, (const char *const[]){__VA_ARGS__, NULL})
 void rig_add_plan(struct exchange_rig *r, const char *const *steps);
+/* Calls without a step of their own do STEP from now on; NULL: they wait for rig_respond(). */
+void rig_always(struct exchange_rig *r, const char *step);
 /* Worker W accepts no connections any more (they are refused), or does so again. */
 void rig_refuse(struct exchange_rig *r, unsigned w, bool refuses);
+/* Requests at worker W are calls when their head has arrived; the body is not read. */
+void rig_early(struct exchange_rig *r, unsigned w);
 /* Connections to worker W are neither accepted nor refused. */
 void rig_hang(struct exchange_rig *r, unsigned w);
 /* Call I, which is there, does STEP. */
@@ -150,6 +156,12 @@ void rig_expect_status(struct exchange_rig *r, int status, const char *const *fi
 /* The load balancer has closed (or reset) the client's connection, or has not. */
 #define rig_client_is_closed(r, closed) rig_expect_closed(r, closed, __FILE__, __LINE__)
 void rig_expect_closed(struct exchange_rig *r, bool closed, const char *file, int line);
+
+/* ---- descriptors ---- */
+
+/* From now on the process gets no descriptor but those that it has; returns the limit of before,
+ * for setrlimit(2). */
+struct rlimit rig_take_descriptors(void);
 
 /* ---- time ---- */
 

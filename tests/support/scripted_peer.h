@@ -10,8 +10,8 @@
  *
  * The ends. A scripted_peer is one end of a unix socket, plain or TLS, with everything that it has
  * received. It reads only in scripted_step(), and not while it is DEAF. Its last received byte
- * stays in the socket: closing a unix socket with unread bytes is what its peer sees as a reset, so
- * scripted_reset() can be called at any time.
+ * stays in the socket (of pieces of at most 4 KiB): closing a unix socket with unread bytes is what
+ * its peer sees as a reset, so scripted_reset() can be called at any time.
  *
  * Programs that use this link test_peer (CMakeLists.txt here), which replaces the clocks and
  * timerfd_settime(2).

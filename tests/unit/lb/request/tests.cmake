@@ -1,6 +1,7 @@
 foreach(noun response exchange front headers)
   rlb_unit_test(lb/request/${noun} LINK rlb::lb)
 endforeach()
-foreach(noun retry)
+# Scenarios, with scripted clients and workers.
+foreach(noun connect forward retry)
   rlb_unit_test(lb/request/${noun} LINK test_rig)
 endforeach()
