@@ -174,7 +174,7 @@ class Ensemble:
 
 class Proxy:
     """
-    A TCP proxy in front of one server. reject() makes it decline connections, blackhole() makes it drop all data, and cut()
+    A TCP proxy in front of one server. refuse() makes the system refuse connections, blackhole() makes it drop all data, and cut()
     closes all connections; pass_on() restores normal operation.
     """
 
@@ -244,7 +244,7 @@ class Proxy:
             for s in pair:
                 _shut(s)
 
-    def reject(self):
+    def refuse(self):
         self.refusing = True
         _shut(self.listener)
         self.listener.close()
