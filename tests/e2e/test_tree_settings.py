@@ -195,7 +195,7 @@ def test_a_start_without_a_response_uses_what_is_remembered(world):
     directory.mkdir(parents=True)
     url = 'zookeeper://127.0.0.1:1/none'
     (directory / 'tree.json').write_text(json.dumps({
-        'v': 1, 'place': url + ' ', 'saved': int(time.time()) - 60,
+        'v': 1, 'tree': url + ' ', 'saved': int(time.time()) - 60,
         'parts': {'settings': {'retries': 7, 'error_page': '/etc/passwd'}, 'providers': {w.address: {'version': '2'}}}}))
     lb = world.resumelb({'tree': url, 'provider_networks': ['loopback'], 'state_dir': str(world.directory / 'state'),
                          'resume': 'measure', 'tree_start_wait': '300ms'})
