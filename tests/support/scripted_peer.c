@@ -286,8 +286,12 @@ void scripted_send(struct scripted_peer *p, struct slice bytes)
         return;
     }
     ASSERT(SSL_is_init_finished(p->ssl));
-    int n = bytes.len != 0 ? SSL_write(p->ssl, bytes.p, (int)bytes.len) : 0;
-    ASSERT(n == (int)bytes.len);
+    while (bytes.len != 0) {
+        int n = SSL_write(p->ssl, bytes.p, (int)bytes.len);
+
+        ASSERT(n > 0);
+        bytes = (struct slice){bytes.p + n, bytes.len - (size_t)n};
+    }
 }
 
 void scripted_end(struct scripted_peer *p)
