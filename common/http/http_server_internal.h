@@ -223,7 +223,7 @@ void http_conn_linger(struct http_conn *c, struct text *out);
 void http_conn_sweep(struct http_conn *c);
 /* The server no longer serves idle connections. */
 void http_conn_drain(struct http_conn *c);
-/* A number that grows while the peer takes bytes. */
+/* A number that changes when the peer takes bytes; at TCP, by as many. */
 uint64_t http_conn_progress(const struct http_conn *c);
 /* Whether the phase of C has lasted LIMIT_MS; 0: no limit. */
 bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms);

@@ -9,6 +9,7 @@
 #include "tests/support/exchange_rig.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 
 enum { BIG = 3000000, HEAD_MAX = 200 };
 
@@ -180,6 +181,26 @@ static void a_client_that_never_reads_is_cut_after_send_timeout(void **state)
     assert_int_equal(spilled(r), 0);
     rig_deaf(r, false);
     text_clear(&rig_peer(r)->in);
+    rig_end(r);
+}
+
+/* Its rate cannot be measured at a unix socket: the socket's queue is always full. */
+static void a_client_that_reads_steadily_is_not_cut(void **state)
+{
+    struct exchange_rig *r = rig_start(state, .workers = 1);
+    char bytes[20000];
+    size_t taken = 0;
+
+    get_big(r, "/", BIG);
+    for (int i = 0; i < 60; ++i) {
+        rig_pass(r, 5000);
+        taken += (size_t)recv(rig_peer(r)->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        rig_client_is_closed(r, false);
+    }
+    rig_deaf(r, false);
+    assert_true(taken + rig_peer(r)->in.len > BIG);
+    text_clear(&rig_peer(r)->in);
+    rig_row(r, "outcome=responded sent_bytes=3000000 total_us=300000000");
     rig_end(r);
 }
 
@@ -411,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_client_that_leaves_within_the_workers_response_closes_its_connection),
         cmocka_unit_test(a_client_that_reads_in_between_gets_every_byte_in_order),
         cmocka_unit_test(a_client_that_never_reads_is_cut_after_send_timeout),
+        cmocka_unit_test(a_client_that_reads_steadily_is_not_cut),
         cmocka_unit_test(an_event_stream_is_never_put_into_a_file),
         cmocka_unit_test(without_files_the_worker_is_read_as_fast_as_the_client_reads),
         cmocka_unit_test(a_pause_for_the_client_is_not_the_workers_time_out),
