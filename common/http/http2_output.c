@@ -364,6 +364,7 @@ static void put_data(struct http2_stream *s, size_t n)
 
     s->left -= n;
     s->body_bytes += n;
+    h2->data_bytes += n;
     s->send_window -= (int64_t)n;
     h2->send_window -= (int64_t)n;
     while (n != 0) {
@@ -498,11 +499,14 @@ void http2_cut(struct http_response *r)
     end_stream(s);
 }
 
-bool http2_waits_for_window(const struct http_response *r)
+bool http2_waits_for_window(const struct http_response *r, uint64_t *sent)
 {
     const struct http2_stream *s = r->req->stream;
 
-    return s->left != 0 && http2_unsent(s->h2) == 0;
+    if (s->left == 0 || http2_unsent(s->h2) != 0)
+        return false;
+    *sent = s->send_window <= 0 ? http2_sent_bytes(r) : s->h2->data_bytes;
+    return true;
 }
 
 uint64_t http2_sent_bytes(const struct http_response *r)

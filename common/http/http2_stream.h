@@ -59,8 +59,9 @@ struct http2_server {
     size_t discarded_bytes; /* since a reset last showed that they are not needed */
     /* Windows. */
     int64_t send_window, initial_window;
-    uint32_t credit;  /* of the window for what is received: used, and not yet renewed */
-    uint32_t updates; /* WINDOW_UPDATE frames for DATA that was sent, which are not counted */
+    uint64_t data_bytes; /* of responses that are, or were, in the output */
+    uint32_t credit;     /* of the window for what is received: used, and not yet renewed */
+    uint32_t updates;    /* WINDOW_UPDATE frames for DATA that was sent, which are not counted */
     /* HEADER_TABLE_SIZE in a SETTINGS frame that is not complete. */
     bool table_reported;
     uint32_t table_lowest, table_last;

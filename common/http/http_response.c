@@ -41,8 +41,8 @@ static bool is_http2(const struct http_response *r)
  * Those that take a response below the rate that is set, or nothing at all. What a client takes is
  * what its kernel has acknowledged (http_conn_progress): what is in our socket's buffer is not with
  * the client. Of HTTP/2 this is the connection's, so that a stream that has to wait for others, by
- * the client's priorities, is not slow. But a stream that waits for the client's windows alone
- * waits for no other stream, and its own bytes count.
+ * the client's priorities, is not slow. But of a stream that waits for its window alone, its own
+ * bytes count, and of one that waits for the connection's window, the bytes of all responses.
  */
 
 /* Checks the progress four times in send_timeout, which is exceeded by a quarter at most. */
@@ -58,9 +58,10 @@ static void on_send_timer(struct timer *t)
     struct http_response *r = container_of(t, struct http_response, send_timer);
     struct http_server *s = r->conn->server;
     uint64_t now_ms = loop_active_ms(s->loop);
-    uint64_t progress = is_http2(r) && http2_waits_for_window(r) ? http2_sent_bytes(r)
-                                                                 : http_conn_progress(r->conn);
+    uint64_t progress;
 
+    if (!is_http2(r) || !http2_waits_for_window(r, &progress))
+        progress = http_conn_progress(r->conn);
     if (r->progress_ms == 0 || progress != r->progress) {
         r->progress = progress;
         r->progress_ms = now_ms;
@@ -86,6 +87,7 @@ void http_response_sweep(struct http_conn *c, uint64_t now_ms)
     const struct http_server_options *o = &c->server->options;
     bool waits = false;
     bool slow = false;
+    uint64_t sent;
     struct http_response *r;
 
     if (o->min_send_rate == 0)
@@ -94,9 +96,9 @@ void http_response_sweep(struct http_conn *c, uint64_t now_ms)
         waits = waits || r->in_flight;
         if (slow || !is_http2(r))
             continue;
-        if (r->in_flight && http2_waits_for_window(r))
-            slow = pace_too_slow(&r->pace, http2_sent_bytes(r), o->min_send_rate,
-                                 o->min_send_rate_grace_ms, now_ms);
+        if (r->in_flight && http2_waits_for_window(r, &sent))
+            slow =
+                pace_too_slow(&r->pace, sent, o->min_send_rate, o->min_send_rate_grace_ms, now_ms);
         else
             pace_reset(&r->pace);
     }

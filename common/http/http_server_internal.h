@@ -277,8 +277,10 @@ bool http2_send(struct http_response *r, struct iovec *iov, size_t n, bool last)
 void http2_cut(struct http_response *r);
 /* As http1_server_drop_body. */
 void http2_drop_body(struct http_response *r);
-/* Whether R waits for nothing but the client's windows. */
-bool http2_waits_for_window(const struct http_response *r);
+/* Whether R waits for nothing but the client's windows. If so, *SENT is what shows that the client
+ * opens them: the bytes of R, or those of all responses if only the connection's window is closed,
+ * which others that precede R may use up. */
+bool http2_waits_for_window(const struct http_response *r, uint64_t *sent);
 /* Bytes of R's body that the transport has taken. */
 uint64_t http2_sent_bytes(const struct http_response *r);
 

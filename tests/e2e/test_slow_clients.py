@@ -83,9 +83,9 @@ class Http2:
     def flush(self):
         self.sock.sendall(self.c.data_to_send())
 
-    def send(self, stream, method='GET', end=True, path='/'):
+    def send(self, stream, method='GET', end=True, path='/', fields=()):
         self.c.send_headers(stream, [(':method', method), (':path', path), (':scheme', 'https'),
-                                     (':authority', 'a.example')], end_stream=end)
+                                     (':authority', 'a.example'), *fields], end_stream=end)
         self.flush()
 
     def until(self, wanted):
@@ -276,6 +276,35 @@ def test_a_stream_whose_window_is_closed_is_too_slow_though_others_flow(world):
     wait_until(flow, 'the connection to be cut')
     c.close()
     assert metric(lb, 'client_slow_readers_total') == 1
+
+
+@pytest.mark.parametrize('setting, count', [
+    ({'min_send_rate': '100', 'min_send_rate_grace': '3s', 'send_timeout': '1h'}, 'client_slow_readers_total'),
+    ({'min_send_rate': '0', 'send_timeout': '3s'}, 'client_send_timeouts_total')])
+def test_a_stream_that_waits_for_a_more_urgent_one_is_not_slow(world, setting, count):
+    # The limits apply to two clients that read nothing, one after the other, while the less urgent response waits.
+    lb, _ = front(world, serve(streaming), **setting)
+    c = Http2(lb.tls_address, BIG)
+    c.send(1, fields=[('priority', 'u=0')])
+    c.until(lambda e: isinstance(e, h2.events.DataReceived) and c.c.inbound_flow_control_window == 0)
+    c.send(3, fields=[('priority', 'u=7')])
+    for cut in (1, 2):
+        stalled = Http2(lb.tls_address)
+        stalled.send(1)
+        while metric(lb, count) != cut:
+            seen = len(c.events)
+            c.c.increment_flow_control_window(100)
+            c.flush()
+            c.until(lambda e, seen=seen: len(c.events) > seen)
+            assert not c.ended
+            time.sleep(0.05)  # most of the response stays in the load balancer: the other one is not served
+        stalled.close()
+    c.c.increment_flow_control_window(2 * BIG)
+    c.flush()
+    for stream in (1, 3):
+        assert c.until(lambda e, s=stream: isinstance(e, h2.events.StreamEnded) and e.stream_id == s)
+    assert metric(lb, count) == 2
+    c.close()
 
 
 def test_a_zero_window_of_tcp_is_caught_by_send_timeout(world):
