@@ -247,6 +247,18 @@ void http2_use_urgency(struct http2_server *h2)
     h2->tree = NULL;
 }
 
+/* What FIELDS state, in one line or in several; the rest is that of U. */
+static struct urgency stated_urgency(const struct message_fields *fields, struct urgency u)
+{
+    const struct message_field *f = NULL;
+
+    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_PRIORITY)))
+        return u;
+    while ((f = message_fields_find(fields, SLICE_LIT("priority"), f)) != NULL)
+        u = priority_field_parse(f->value, u);
+    return u;
+}
+
 void http2_set_urgency(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
@@ -258,25 +270,16 @@ void http2_set_urgency(struct http2_stream *s)
     http2_use_urgency(h2);
     s->urgency = (struct urgency_entry){.id = s->id, .urgency = URGENCY_UNSTATED};
     /* A frame that came before is more recent: section 7. */
-    if (http2_urgency_announced(h2->urgency, s->id, &s->urgency.urgency) || !stated)
-        return;
-    const struct message_field *f = message_fields_find(fields, SLICE_LIT("priority"), NULL);
-    if (f != NULL)
-        s->urgency.urgency = priority_field_parse(f->value, URGENCY_UNSTATED);
+    if (!http2_urgency_announced(h2->urgency, s->id, &s->urgency.urgency))
+        s->urgency.urgency = stated_urgency(fields, URGENCY_UNSTATED);
 }
 
 /* The worker knows more of the response than the client: its field has precedence (section 8). */
 static void merge_urgency(struct http2_stream *s)
 {
-    const struct message_fields *fields = &s->req.res.fields;
-    const struct message_field *f;
-
-    if (s->h2->urgency == NULL || !message_fields_may_have(fields, FIELD_BIT(FIELD_PRIORITY)))
-        return;
-    f = message_fields_find(fields, SLICE_LIT("priority"), NULL);
-    if (f != NULL)
+    if (s->h2->urgency != NULL)
         http2_urgency_change(s->h2->urgency, &s->urgency,
-                             priority_field_parse(f->value, s->urgency.urgency));
+                             stated_urgency(&s->req.res.fields, s->urgency.urgency));
 }
 
 enum request_fault http2_on_priority_update(void *owner, uint32_t id, struct slice value)

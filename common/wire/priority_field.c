@@ -18,8 +18,8 @@ static bool is_key_byte(char c)
     return is_key_first(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
 
-/* The bytes of AT up to the comma that ends a member; those are removed from *REST, with the comma.
- * False: a string or an inner list is not closed. */
+/* The bytes of *REST up to the comma that ends a member; they are removed there, with the comma.
+ * False: a string or an inner list is not closed, or no member follows the comma. */
 static bool take_member(struct slice *rest, struct slice *member)
 {
     bool quoted = false;
@@ -36,7 +36,7 @@ static bool take_member(struct slice *rest, struct slice *member)
         else if (!quoted && (c == '(' || c == ')'))
             listed = c == '(';
     }
-    if (quoted || listed || n > rest->len)
+    if (quoted || listed || n > rest->len || n + 1 == rest->len)
         return false;
     *member = slice_trim((struct slice){rest->p, n});
     *rest = n < rest->len ? (struct slice){rest->p + n + 1, rest->len - n - 1} : SLICE_LIT("");

@@ -526,8 +526,8 @@ static enum request_fault on_prefix(struct http2_reader *r)
                            : FAULT_HTTP2_PROTOCOL;
     case TYPE_CONTINUATION:
         return begin_fragment(r);
-    case TYPE_PRIORITY_UPDATE:
-        return (http2_get32(r->prefix) & INT32_MAX) != 0 ? FAULT_NONE : FAULT_HTTP2_PROTOCOL;
+    case TYPE_PRIORITY_UPDATE: /* 0, or a stream that would have to be pushed: an error */
+        return (r->prefix[3] & 1) != 0 ? FAULT_NONE : FAULT_HTTP2_PROTOCOL;
     default:
         return FAULT_NONE;
     }

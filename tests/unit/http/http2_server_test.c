@@ -207,6 +207,20 @@ static void more_urgent_responses_are_sent_first(void **state)
     check_order(h, 5, (const uint32_t[]){1007, 1003, 1009, 1005, 1001});
 }
 
+static void urgency_in_several_field_lines_is_one_statement(void **state)
+{
+    struct h2 *h = *state;
+    struct text block = {0};
+
+    text_add(&block, H2_GET);
+    text_add(&block, SLICE_LIT("\0\x8priority\1i\0\x8priority\3u=1"));
+    use_window(h);
+    send_get(h, 1001, "u=2");
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1003, text_slice(&block));
+    check_order(h, 2, (const uint32_t[]){1003, 1001});
+    text_fini(&block);
+}
+
 static void priority_updates_change_the_order(void **state)
 {
     struct h2 *h = *state;
@@ -725,6 +739,7 @@ int main(void)
         H2_TEST(data_waits_for_both_windows_and_an_end_for_none),
         H2_TEST(streams_with_windows_have_turns),
         H2_TEST(more_urgent_responses_are_sent_first),
+        H2_TEST(urgency_in_several_field_lines_is_one_statement),
         H2_TEST(priority_updates_change_the_order),
         H2_TEST(workers_field_has_precedence_over_the_clients),
         H2_TEST(first_urgency_replaces_dependencies),

@@ -40,7 +40,9 @@ static void values_state_urgency_and_incremental(void **state)
         ROW("u", 3, false),
         ROW("i=?2", 3, false),
         /* Malformed. */
-        ROW("u=1,", 1, false),
+        ROW("u=1,", 3, false),
+        ROW("u=1, ", 3, false),
+        ROW(",", 3, false),
         ROW("u=1,,i", 3, false),
         ROW("u=1, U=2", 3, false),
         ROW("u=1 i", 3, false),

@@ -30,6 +30,8 @@ static void frames_of_a_wrong_size_or_stream_end_the_connection(void **state)
         REJECTED(PROTOCOL, {6, 0, 1, S("12345678")}),
         REJECTED(PROTOCOL, {16, 0, 1, S("\0\0\0\1u=1")}),
         REJECTED(PROTOCOL, {16, 0, 0, S("\0\0\0\0u=1")}),
+        REJECTED(PROTOCOL, {16, 0, 0, S("\x80\0\0\0u=1")}),
+        REJECTED(PROTOCOL, {16, 0, 0, S("\0\0\0\2u=1")}),
         REJECTED(FRAME_SIZE, {16, 0, 0, S("\0\0\1")}),
         REJECTED(PROTOCOL, {4, 0, 0, S("\0\x9\0\0\0\2")}),
         REJECTED(PROTOCOL, {7, 0, 1, S("\0\0\0\0\0\0\0\0")}),
