@@ -99,9 +99,15 @@ static void add_members(const struct config_node *n, enum verdict v, unsigned de
 
         text_addf(out, "%*s", (int)(2 * depth), "");
         if (n->kind == CONFIG_MAP) {
-            page_add_words(out, n->keys[i]->text);
+            struct slice key = n->keys[i]->text;
+
             if (v != HIDDEN)
-                of_item = verdict_of(n->keys[i]->text);
+                of_item = verdict_of(key);
+            /* Else it may be another file, such as one of passwords. */
+            if (depth != 0 || of_item != UNKNOWN)
+                page_add_words(out, key);
+            else
+                text_add(out, SLICE_LIT("***"));
         }
         text_add(out, n->kind == CONFIG_MAP ? SLICE_LIT(":") : SLICE_LIT("-"));
         if (item->kind == CONFIG_SCALAR) {
@@ -342,7 +348,7 @@ static int report_main(const struct ctl_command *c, int argc, char **argv)
     add_system(&report);
     add_configurations(r.o.words, &report);
     bool responded = add_pages(&r.o, &report);
-    enum err e = file_write(r.file, text_slice(&report), S_IRUSR | S_IWUSR);
+    enum err e = file_write_output(r.file, text_slice(&report), S_IRUSR | S_IWUSR);
     if (e != ERR_OK)
         diag_add(&r.o.diag, r.file, 0, 0, "%s", strerror(errno));
     else

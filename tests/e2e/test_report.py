@@ -108,6 +108,23 @@ def test_a_section_of_a_report_is_cut_at_256_kib(world):
     assert 'connection refused' in section(text, 'status')
 
 
+def test_a_report_on_a_file_that_is_no_configuration_shows_nothing_of_it(world):
+    other = world.directory / 'passwords'
+    other.write_text('root:%s:19000:0:::\nlp:*:\n%s: 1\n' % (SECRET, SECRET))
+    text, _ = report(world, '-a', '127.0.0.1:%d' % free_port(), other)
+    assert SECRET not in text and section(text, other).count('***:') == 3
+
+
+def test_a_report_written_to_a_device_or_a_symbolic_link_does_not_replace_it(world):
+    target, link = world.directory / 'target', world.directory / 'link'
+    link.symlink_to(target)
+    address = '127.0.0.1:%d' % free_port()
+    ctl('report', '-o', link, '-a', address)
+    assert link.is_symlink() and '== status' in target.read_text()
+    assert '== status' in ctl('report', '-o', '/dev/stdout', '-a', address).out
+    assert os.path.islink('/dev/stdout')
+
+
 def test_a_report_that_cannot_be_written_is_an_error(world):
     response = ctl('report', '-o', world.directory / 'absent' / 'report.txt', '-a', '127.0.0.1:%d' % free_port(), code=1)
     assert 'absent/report.txt: No such file or directory' in response.error and response.out == ''
