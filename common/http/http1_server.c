@@ -176,7 +176,7 @@ static void http1_server_reject(struct http_conn *c, enum request_fault f)
             http1_request_read((struct slice){x->in, x->in_len}, &facts, NULL, 0);
         (void)unused;
         note_facts(&x->req, &facts);
-        f = request_line_fault(&c->server->options, f, &x->req);
+        f = request_line_fault(&c->server->options.max, f, &x->req);
     }
     http_server_rejected(c, f, request_fault_status(f), &x->req);
     text_add(&response, (struct slice){x->interim.iov_base, x->interim.iov_len});
@@ -194,7 +194,7 @@ static void http1_server_reject(struct http_conn *c, enum request_fault f)
  */
 static bool find_head_end(struct http1_server_stream *x, enum request_fault *f)
 {
-    const struct http_server_options *o = &x->conn->server->options;
+    const struct request_sizes *max = &x->conn->server->options.max;
     const char *p = x->in;
 
     while (x->scanned < x->in_len) {
@@ -211,12 +211,12 @@ static bool find_head_end(struct http1_server_stream *x, enum request_fault *f)
         else if (p[at - 2] == '\n')
             return true;
         else
-            *f = request_check_sizes(o, at, x->lines++);
+            *f = request_check_head(max, at, x->lines++);
         if (*f != FAULT_NONE)
             return false;
     }
     x->scanned = (uint32_t)x->in_len;
-    *f = request_check_sizes(o, x->in_len, 0);
+    *f = request_check_head(max, x->in_len, 0);
     return false;
 }
 
@@ -295,7 +295,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
     enum request_fault f = http1_chunked_take(&x->chunks, p, n, &used, &data, &ended);
 
     if (f == FAULT_NONE)
-        f = request_check_body(&c->server->options, x->chunks.data_bytes);
+        f = request_check_body(&c->server->options.max, x->chunks.data_bytes);
     if (f == FAULT_NONE) {
         if (used != n)
             text_add(&x->rest, (struct slice){p + used, n - used});
@@ -356,7 +356,6 @@ static bool http1_server_take_head(struct http_conn *c)
 {
     struct http1_server_stream *x = c->http1;
     struct http_server *s = c->server;
-    const struct http_server_options *o = &s->options;
     struct http1_request_facts facts;
     enum request_fault f = FAULT_NONE;
 
@@ -365,15 +364,13 @@ static bool http1_server_take_head(struct http_conn *c)
         return advance_request(c, f, false);
     f = http1_request_read((struct slice){x->in, x->in_len}, &facts, s->http1_server_fields,
                            ARRAY_LEN(s->http1_server_fields));
-    if (f == FAULT_NONE)
-        f = request_check_sizes(o, facts.bytes, facts.nheaders);
     if (f == FAULT_NONE) {
+        const struct request_sizes sizes = {facts.bytes, facts.nheaders, facts.content_length};
+
         x->head_bytes = facts.bytes;
         put_request(x, &facts);
-        f = request_check(&x->req);
+        f = request_check(&x->req, &sizes, &s->options.max);
     }
-    if (f == FAULT_NONE)
-        f = request_check_body(o, facts.content_length);
     return f != FAULT_NONE ? advance_request(c, f, false) : begin_body(c, &facts);
 }
 

@@ -266,7 +266,7 @@ static uint32_t or_none(uint32_t limit)
 static void set_limits(struct http2_server *h2)
 {
     const struct http_server_options *o = &h2->conn->server->options;
-    size_t bytes = o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
+    size_t bytes = o->max.head_bytes != 0 ? o->max.head_bytes : REQUEST_HEAD_MAX;
 
     bytes = bytes < LIST_MAX / SIZE_FACTOR ? SIZE_FACTOR * bytes : LIST_MAX;
     h2->limits = (struct http2_reader_limits){

@@ -357,21 +357,19 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     h2->last_id = head->stream;
     struct http2_stream *s = stream_create(h2, head);
     /* Cookies are one field by now, as over HTTP/1; the sizes are those of all that were sent. */
-    enum request_fault f = request_check_sizes(o, head->list_bytes, s->req.fields.n);
+    const struct request_sizes sizes = {head->list_bytes, s->req.fields.n,
+                                        head->side.sized ? head->side.left : 0};
+    enum request_fault f = request_check(&s->req, &sizes, &o->max);
     if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
         h2->closing = true;
         http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);
     }
-    if (f == FAULT_NONE)
-        f = request_check(&s->req);
-    if (f == FAULT_NONE && head->side.sized)
-        f = request_check_body(o, head->side.left);
     if (f == FAULT_NONE && message_fields_may_have(&s->req.fields, FIELD_BIT(FIELD_HOP)))
         expect = message_fields_find(&s->req.fields, SLICE_LIT("expect"), NULL);
     if (expect != NULL && !slice_eq_nocase(expect->value, SLICE_LIT("100-continue")))
         f = FAULT_EXPECTATION;
     if (f != FAULT_NONE)
-        return stream_reject(s, request_line_fault(o, f, &s->req));
+        return stream_reject(s, f);
     http2_set_urgency(s);
     if (head->weighted)
         (void)http2_on_priority(h2, s->id, &head->priority);
@@ -434,7 +432,7 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     ASSERT(s->state == HTTP2_STREAM_BODY);
     if (d->flow > HTTP2_WINDOW - s->credit)
         return http2_on_overflow(s);
-    enum request_fault f = request_check_body(&server->options, s->body.bytes + d->bytes.len);
+    enum request_fault f = request_check_body(&server->options.max, s->body.bytes + d->bytes.len);
     if (f == FAULT_NONE && d->bytes.len != 0 &&
         !body_sink_add(&s->body, &server->options.sinks, d->bytes))
         f = FAULT_BODY_NO_ROOM;

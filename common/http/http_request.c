@@ -55,6 +55,91 @@ bool http_request_wants_websocket(const struct http_request *req)
            slice_is(req->method, "GET") && slice_eq_nocase(req->upgrade, SLICE_LIT("websocket"));
 }
 
+/* ---- which requests are served ---- */
+
+/*
+ * Rules that requests of both protocols have in common, applied when the head is complete: sizes,
+ * and which host and path a request is for. The parsers have checked the bytes.
+ */
+
+static size_t head_bytes_max(const struct request_sizes *max)
+{
+    return max->head_bytes != 0 ? max->head_bytes : REQUEST_HEAD_MAX;
+}
+
+enum request_fault request_check_head(const struct request_sizes *max, size_t bytes, size_t fields)
+{
+    if (fields > REQUEST_FIELDS_MAX || (max->fields != 0 && fields > max->fields))
+        return FAULT_HEADERS_TOO_MANY;
+    return bytes > head_bytes_max(max) ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
+}
+
+/* RFC 9112 section 3. */
+enum request_fault request_line_fault(const struct request_sizes *max, enum request_fault f,
+                                      const struct http_request *req)
+{
+    bool too_large = req->method.len + 1 + req->target.len > head_bytes_max(max);
+
+    return f == FAULT_HEADERS_TOO_LARGE && too_large ? FAULT_TARGET_TOO_LARGE : f;
+}
+
+static bool is_options_star(const struct http_request *req)
+{
+    return slice_is(req->target, "*") && slice_is(req->method, "OPTIONS");
+}
+
+/*
+ * "GET http://host/path". RFC 9112 section 3.2.2: its host replaces that of Host. Section 3.2.4: of
+ * OPTIONS, a target without path and query is "*".
+ */
+static enum request_fault take_absolute_target(struct http_request *req)
+{
+    struct slice path;
+
+    if (!http_target_split(req->target, &req->authority, &path))
+        return FAULT_TARGET;
+    if (path.len == 0 && slice_is(req->method, "OPTIONS"))
+        path = SLICE_LIT("*");
+    req->target = path;
+    if (path.len != 0 && (path.p[0] == '/' || path.p[0] == '*'))
+        return FAULT_NONE;
+    /* A query without a path. */
+    char *p = http_request_take(req, path.len + 1);
+    p[0] = '/';
+    if (path.len != 0)
+        memcpy(p + 1, path.p, path.len);
+    req->target = (struct slice){p, path.len + 1};
+    return FAULT_NONE;
+}
+
+static enum request_fault check_target(struct http_request *req)
+{
+    if (slice_is(req->method, "CONNECT"))
+        return FAULT_CONNECT;
+    if (req->version < 0x200) {
+        if (req->target.p[0] == '/' || is_options_star(req))
+            return FAULT_NONE;
+        return take_absolute_target(req);
+    }
+    if (req->authority.len == 0)
+        return FAULT_HOST_MISSING;
+    if (!http_authority_valid(req->authority))
+        return FAULT_AUTHORITY;
+    return http_target_is_path(req->target) || is_options_star(req) ? FAULT_NONE : FAULT_TARGET;
+}
+
+enum request_fault request_check(struct http_request *req, const struct request_sizes *sizes,
+                                 const struct request_sizes *max)
+{
+    enum request_fault f = request_check_head(max, sizes->head_bytes, sizes->fields);
+
+    if (f == FAULT_NONE)
+        f = check_target(req);
+    if (f == FAULT_NONE)
+        f = request_check_body(max, sizes->body_bytes);
+    return f == FAULT_NONE ? f : request_line_fault(max, f, req);
+}
+
 /* ---- fields ---- */
 
 void http_request_add(struct http_request *req, struct message_fields *fields, struct slice name,

@@ -15,6 +15,11 @@
 
 struct body_file;
 
+enum {
+    REQUEST_FIELDS_MAX = 100, /* header fields, whatever the limit is */
+    REQUEST_HEAD_MAX = 32768, /* bytes, without another limit */
+};
+
 struct message_fields {
     struct message_field *at;
     size_t n, room;
@@ -88,6 +93,32 @@ void message_fields_drop(struct message_fields *fields, uint32_t kinds);
 const struct message_field *message_fields_find(const struct message_fields *fields,
                                                 struct slice name,
                                                 const struct message_field *after) noinline_;
+
+/* ---- which requests are served ---- */
+
+/* Of a request as the client has sent it, or limits of them: 0 bytes or fields of a head are the
+ * constants above. */
+struct request_sizes {
+    size_t head_bytes, fields;
+    uint64_t body_bytes; /* received or announced */
+};
+/* Whether a head of so many bytes and fields is too large. */
+enum request_fault request_check_head(const struct request_sizes *max, size_t bytes, size_t fields);
+/* FAULT_TARGET_TOO_LARGE instead of F, FAULT_HEADERS_TOO_LARGE, if the request line of REQ, as far
+ * as it is known, is too large by itself. Other faults are returned unchanged. */
+enum request_fault request_line_fault(const struct request_sizes *max, enum request_fault f,
+                                      const struct http_request *req) cold_;
+/* Whether a body of so many bytes, received or announced, is too large. */
+static inline enum request_fault request_check_body(const struct request_sizes *max, uint64_t bytes)
+{
+    return bytes > max->body_bytes ? FAULT_BODY_TOO_LARGE : FAULT_NONE;
+}
+/*
+ * Why REQ, with a complete head, must not be served, or FAULT_NONE: the above, and its method and
+ * target. Takes an absolute target apart: its authority replaces that of Host. The memory is REQ's.
+ */
+enum request_fault request_check(struct http_request *req, const struct request_sizes *sizes,
+                                 const struct request_sizes *max) must_check;
 
 /* ---- fields of proxied messages; http_field.h of common/wire classifies them ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The server: its options; its listeners, which accept with as few system calls as possible, on the
- * loop that has the fewest in flight (http_balance.h); which requests are served; and what is done
- * for all connections: the sweep, which applies time limits by their phases, and the drain.
+ * loop that has the fewest in flight (http_balance.h); and what is done for all connections: the
+ * sweep, which applies time limits by their phases, and the drain.
  */
 #include "common/base/log.h"
 #include "common/http/http_server_internal.h"
@@ -90,90 +90,11 @@ const char *http_server_date(struct http_server *s)
     return s->date;
 }
 
-/* ---- which requests are served ---- */
-
-/*
- * Rules that requests of both protocols have in common, applied when the head is complete: sizes,
- * and which host and path a request is for. The parsers have checked the bytes.
- */
-
-static size_t head_bytes_max(const struct http_server_options *o)
-{
-    return o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
-}
-
-enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
-                                       size_t fields)
-{
-    if (fields > REQUEST_FIELDS_MAX || (o->max_headers != 0 && fields > o->max_headers))
-        return FAULT_HEADERS_TOO_MANY;
-    return bytes > head_bytes_max(o) ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
-}
-
-/* RFC 9112 section 3. */
-enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
-                                      const struct http_request *req)
-{
-    bool too_large = req->method.len + 1 + req->target.len > head_bytes_max(o);
-
-    return f == FAULT_HEADERS_TOO_LARGE && too_large ? FAULT_TARGET_TOO_LARGE : f;
-}
-
-enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes)
-{
-    return bytes > o->max_body_bytes ? FAULT_BODY_TOO_LARGE : FAULT_NONE;
-}
-
 bool http_server_declines(struct http_conn *c, const struct http_request *req)
 {
     const struct http_server_options *o = &c->server->options;
 
     return o->declines != NULL && o->declines(o->context, req, c);
-}
-
-static bool is_options_star(const struct http_request *req)
-{
-    return slice_is(req->target, "*") && slice_is(req->method, "OPTIONS");
-}
-
-/*
- * "GET http://host/path". RFC 9112 section 3.2.2: its host replaces that of Host. Section 3.2.4: of
- * OPTIONS, a target without path and query is "*".
- */
-static enum request_fault take_absolute_target(struct http_request *req)
-{
-    struct slice path;
-
-    if (!http_target_split(req->target, &req->authority, &path))
-        return FAULT_TARGET;
-    if (path.len == 0 && slice_is(req->method, "OPTIONS"))
-        path = SLICE_LIT("*");
-    req->target = path;
-    if (path.len != 0 && (path.p[0] == '/' || path.p[0] == '*'))
-        return FAULT_NONE;
-    /* A query without a path. */
-    char *p = http_request_take(req, path.len + 1);
-    p[0] = '/';
-    if (path.len != 0)
-        memcpy(p + 1, path.p, path.len);
-    req->target = (struct slice){p, path.len + 1};
-    return FAULT_NONE;
-}
-
-enum request_fault request_check(struct http_request *req)
-{
-    if (slice_is(req->method, "CONNECT"))
-        return FAULT_CONNECT;
-    if (req->version < 0x200) {
-        if (req->target.p[0] == '/' || is_options_star(req))
-            return FAULT_NONE;
-        return take_absolute_target(req);
-    }
-    if (req->authority.len == 0)
-        return FAULT_HOST_MISSING;
-    if (!http_authority_valid(req->authority))
-        return FAULT_AUTHORITY;
-    return http_target_is_path(req->target) || is_options_star(req) ? FAULT_NONE : FAULT_TARGET;
 }
 
 /* ---- listeners ---- */

@@ -39,8 +39,7 @@ struct http_rejection {
 };
 
 struct http_server_options {
-    size_t max_body_bytes;
-    size_t max_header_bytes, max_headers; /* over either: 431, before the handler */
+    struct request_sizes max; /* over it: 413 or 431, before the handler */
     /*
      * At the limit, the connection that has been idle for longest makes room for a new one; if none
      * is idle, accepting pauses. 0: unlimited. CONNECTIONS: their number, shared by the servers

@@ -24,8 +24,6 @@
 #include "common/wire/http2/http2_head.h"
 
 enum {
-    REQUEST_FIELDS_MAX = 100, /* header fields, whatever max_headers is */
-    REQUEST_HEAD_MAX = 32768, /* bytes, if max_header_bytes is 0 */
     /* How long a client that was rejected may continue to send, and how much. */
     LINGER_MS = 5000,
     LINGER_BYTES = 8 << 20,
@@ -174,22 +172,8 @@ void http_schedule_flush(struct http_response *r, uint64_t hold_ms);
 /* nconns, nrequests or accept_paused has changed: notify the other loops. */
 void http_server_load_changed(struct http_server *s);
 
-/* Whether a head of so many bytes and fields is too large. */
-enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
-                                       size_t fields);
-/* FAULT_TARGET_TOO_LARGE instead of F, FAULT_HEADERS_TOO_LARGE, if the request line of REQ, as far
- * as it is known, is too large by itself. Other faults are returned unchanged. */
-enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
-                                      const struct http_request *req) cold_;
 /* Whether the handler responds to REQ, of which the head is complete, without its body. */
 bool http_server_declines(struct http_conn *c, const struct http_request *req);
-/* Whether a body of so many bytes, received or announced, is too large. */
-enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
-/*
- * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target
- * apart: its authority replaces that of Host. The memory is REQ's.
- */
-enum request_fault request_check(struct http_request *req) must_check;
 
 /* ---- http_conn.c ---- */
 /* Takes over an accepted descriptor, and its place (http_accept_release), and serves it. */

@@ -451,9 +451,9 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     struct addr_listen_options lo = {.mode = 0660};
     struct http_listen_options ho = {.tag = a};
     struct http_server_options so = {
-        .max_body_bytes = ADMIN_BODY_BYTES_MAX,
-        .max_header_bytes = ADMIN_HEADER_BYTES_MAX,
-        .max_headers = ADMIN_HEADERS_MAX,
+        .max.body_bytes = ADMIN_BODY_BYTES_MAX,
+        .max.head_bytes = ADMIN_HEADER_BYTES_MAX,
+        .max.fields = ADMIN_HEADERS_MAX,
         .max_connections = ADMIN_CONNECTIONS_MAX,
         .header_timeout_ms = ADMIN_TIMEOUT_MS,
         .body_timeout_ms = ADMIN_TIMEOUT_MS,

@@ -54,9 +54,9 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
         connections = room;
     }
     return (struct http_server_options){
-        .max_body_bytes = s->max_body_bytes,
-        .max_header_bytes = s->max_header_size_bytes,
-        .max_headers = (size_t)s->max_headers,
+        .max.body_bytes = s->max_body_bytes,
+        .max.head_bytes = s->max_header_size_bytes,
+        .max.fields = (size_t)s->max_headers,
         .max_connections = connections,
         .max_connections_per_address = (size_t)s->max_connections_per_address,
         .header_timeout_ms = s->header_timeout_ms,

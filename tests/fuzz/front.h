@@ -123,10 +123,10 @@ static inline void front_start(struct front *f, bool http2, bool in_memory)
 {
     const struct tls_context_options tls = {.http2 = http2};
     struct http_server_options o = {
-        .max_body_bytes = 100000,
+        .max.body_bytes = 100000,
         .sinks = {.memory_bytes = 4000, .directory = in_memory ? NULL : "/tmp"},
-        .max_header_bytes = 8192,
-        .max_headers = 50,
+        .max.head_bytes = 8192,
+        .max.fields = 50,
         .http2_pings = 50,
         .http2_priorities = 50,
         .http2_window_updates = 200,

@@ -201,9 +201,9 @@ static void on_request(void *context, struct http_request *req, struct http_conn
 static struct http_server_options options_of(struct agent_front *f, const struct agent_config *c)
 {
     return (struct http_server_options){
-        .max_body_bytes = c->s.max_body_bytes,
-        .max_header_bytes = c->s.max_header_size_bytes,
-        .max_headers = (size_t)c->s.max_headers,
+        .max.body_bytes = c->s.max_body_bytes,
+        .max.head_bytes = c->s.max_header_size_bytes,
+        .max.fields = (size_t)c->s.max_headers,
         .max_connections = (size_t)c->s.max_connections,
         .header_timeout_ms = c->s.header_timeout_ms,
         .body_timeout_ms = c->s.body_timeout_ms,

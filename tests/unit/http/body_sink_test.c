@@ -24,7 +24,7 @@ static void start(struct fixture *f, const char *directory)
 {
     struct http_server_options o = fixture_options(f);
 
-    o.max_body_bytes = (size_t)16 << 20;
+    o.max.body_bytes = (size_t)16 << 20;
     o.sinks.memory_bytes = SPILL_BYTES;
     o.sinks.directory = directory;
     o.on_request = on_request;
@@ -395,7 +395,7 @@ static void slow_large_body_is_rejected_in_time(void **state)
 
     start(f, "/tmp");
     struct http_server_options o = fixture_options(f);
-    o.max_body_bytes = (size_t)16 << 20;
+    o.max.body_bytes = (size_t)16 << 20;
     o.sinks.memory_bytes = SPILL_BYTES;
     o.sinks.directory = "/tmp";
     o.body_timeout_ms = 100;

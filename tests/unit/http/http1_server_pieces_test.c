@@ -49,7 +49,7 @@ static void over_100_fields_are_431_whole_or_not(void **state)
     struct http_server_options o = fixture_options(f);
     struct text t = {0};
 
-    o.max_headers = 0;
+    o.max.fields = 0;
     http_server_set(f->server, &o);
     text_add(&t, SLICE_LIT("GET / HTTP/1.1\r\nHost: a\r\n"));
     for (int i = 0; i < 100; ++i)

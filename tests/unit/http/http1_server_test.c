@@ -140,7 +140,7 @@ static void many_fields_reach_the_handler_in_their_order(void **state)
     struct text request = {0};
     struct text expected = {0};
 
-    o.max_headers = 0;
+    o.max.fields = 0;
     http_server_set(f->server, &o);
     f->response = see_all;
     text_add(&request, SLICE_LIT("GET / HTTP/1.1\r\nHost: a\r\n"));

@@ -320,7 +320,7 @@ static void the_windows_of_a_body_are_renewed_in_large_parts(void **state)
     static char bytes[HTTP2_FRAME_MAX];
     struct http_server_options o = fixture_options(&h->base);
 
-    o.max_body_bytes = 64 << 20;
+    o.max.body_bytes = 64 << 20;
     h2_restart(h, &o);
     h2_connect(h);
     h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_POST);
@@ -426,8 +426,8 @@ static void cookies_are_one_field_whose_size_counts(void **state)
     struct h2 *h = *state;
     struct http_server_options o = fixture_options(&h->base);
 
-    o.max_headers = 100;
-    o.max_header_bytes = 64 * 1024;
+    o.max.fields = 100;
+    o.max.head_bytes = 64 * 1024;
     h2_restart(h, &o);
     h2_connect(h);
     send_with_fields(h, 1, SLICE_LIT("cookie"), 500, 20);
@@ -498,7 +498,7 @@ static void a_path_above_the_limit_of_heads_is_414(void **state)
     struct http_server_options o = fixture_options(&h->base);
     struct text block = {0};
 
-    o.max_header_bytes = 4096;
+    o.max.head_bytes = 4096;
     h2_restart(h, &o);
     h2_connect(h);
     text_add(&block, SLICE_LIT("\x82\x87\x41\1a\4\x7f\x82\x1f/")); /* :path of 4097 bytes */

@@ -88,7 +88,7 @@ static void head_that_trickles_is_cut_off(void **state)
     struct http_server_options o = fixture_options(f);
 
     o.header_timeout_ms = 60;
-    o.max_header_bytes = 0; /* or a fast machine gets over it */
+    o.max.head_bytes = 0; /* or a fast machine gets over it */
     fixture_restart(f, &o);
     fixture_send(f, "GET / HTTP/1.1\r\n");
     /* One byte each turn, which must not buy more time. */

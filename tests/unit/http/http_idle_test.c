@@ -82,7 +82,7 @@ a_small_incomplete_head_takes_its_bytes_only_and_a_large_one_is_not_copied_again
     struct http_server_options o = fixture_options(f);
     struct text head = {0};
 
-    o.max_header_bytes = 64 * 1024;
+    o.max.head_bytes = 64 * 1024;
     fixture_restart(f, &o);
     fixture_send(f, "GET / HTTP/1.1\r\nX: ");
     raw_turn_until(f->loop, has_input, &(struct input){f, 19});

@@ -96,9 +96,9 @@ static inline void fixture_on_request(void *context, struct http_request *req,
 static inline struct http_server_options fixture_options(struct fixture *f)
 {
     return (struct http_server_options){
-        .max_body_bytes = (size_t)1 << 20,
-        .max_header_bytes = 8192,
-        .max_headers = 20,
+        .max.body_bytes = (size_t)1 << 20,
+        .max.head_bytes = 8192,
+        .max.fields = 20,
         .header_timeout_ms = 60000,
         .body_timeout_ms = 60000,
         .keep_alive_timeout_ms = 60000,

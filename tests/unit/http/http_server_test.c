@@ -480,7 +480,7 @@ static void large_body_is_spilled_to_a_file(void **state)
     char *body = xmalloc(bytes);
     char head[100];
 
-    o.max_body_bytes = (size_t)16 << 20;
+    o.max.body_bytes = (size_t)16 << 20;
     o.sinks.memory_bytes = (size_t)1 << 20;
     o.sinks.directory = "/tmp";
     fixture_restart(f, &o);

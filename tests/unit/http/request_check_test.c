@@ -107,18 +107,18 @@ static void a_target_above_the_limit_of_heads_is_414_whole_or_not(void **state)
     struct http_server_options o = fixture_options(f);
     struct text t = {0};
 
-    text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", (int)o.max_header_bytes, 0);
+    text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", (int)o.max.head_bytes, 0);
     assert_rejected(f, &(struct rejection){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
     text_clear(&t);
-    text_addf(&t, "GET /%0*d", (int)o.max_header_bytes, 0);
+    text_addf(&t, "GET /%0*d", (int)o.max.head_bytes, 0);
     assert_rejected(f, &(struct rejection){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
     text_clear(&t);
-    text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", (int)o.max_header_bytes / 2,
-              0, (int)o.max_header_bytes / 2, 0);
+    text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", (int)o.max.head_bytes / 2, 0,
+              (int)o.max.head_bytes / 2, 0);
     assert_rejected(f,
                     &(struct rejection){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
     text_clear(&t);
-    text_addf(&t, "%0*d", (int)o.max_header_bytes + 1, 0);
+    text_addf(&t, "%0*d", (int)o.max.head_bytes + 1, 0);
     assert_rejected(f,
                     &(struct rejection){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
     text_fini(&t);
@@ -182,7 +182,7 @@ static void a_chunked_body_may_be_as_large_as_any_other(void **state)
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
 
-    o.max_body_bytes = 5;
+    o.max.body_bytes = 5;
     http_server_set(f->server, &o);
     f->response = response_hello;
     fixture_send(f, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
