@@ -38,4 +38,13 @@ static inline bool pace_too_slow(struct pace *p, uint64_t bytes, uint64_t rate, 
     return slow;
 }
 
+/* The same for any progress: returns true if BYTES has not changed for LIMIT_MS. A struct pace is
+ * used for one of the two. */
+static inline bool pace_stalled(struct pace *p, uint64_t bytes, uint64_t limit_ms, uint64_t now_ms)
+{
+    if (p->since_ms == 0 || bytes != p->bytes)
+        *p = (struct pace){.since_ms = now_ms, .bytes = bytes};
+    return now_ms - p->since_ms >= limit_ms;
+}
+
 #endif

@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 
 enum {
-    READS_PER_EVENT = 4, /* of one connection, before the others have their turn */
     CHUNKED_READ_MAX = 64 * 1024,
 };
 
@@ -592,8 +591,5 @@ void http1_server_sweep(struct http_conn *c, uint64_t now_ms)
         http1_server_reject(c, FAULT_BODY_RATE);
     } else if (c->phase == PHASE_BUSY) {
         http_response_sweep(c, now_ms);
-    } else if (c->phase == PHASE_IDLE &&
-               http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
-        http_conn_close(c);
     }
 }

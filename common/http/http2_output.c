@@ -587,7 +587,7 @@ static void on_writable(void *context);
 static void wait_for_room(struct http2_server *h2)
 {
     h2->blocked = true;
-    h2->progress_ms = 0;
+    pace_reset(&h2->stall);
     transport_await_writable(&h2->conn->transport, on_writable);
 }
 

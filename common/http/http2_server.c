@@ -23,7 +23,6 @@ enum {
     /* A head not far above the limits gets a response, and the connection stays open. */
     SIZE_FACTOR = 2,
     LIST_MAX = 1024 * 1024,
-    READS_PER_EVENT = 4, /* then other connections have their turn */
     /* Between the two GOAWAYs of a drain: a round trip, for requests in flight. */
     GOAWAY_MS = 1000,
     GOAWAY_ALL = INT32_MAX,
@@ -120,6 +119,11 @@ static void http2_end(struct http2_server *h2, enum http2_error code)
     transport_await_writable(&c->transport, NULL);
     http2_fini(c);
     http_conn_linger(c, &rest);
+}
+
+void http2_end_idle(struct http_conn *c)
+{
+    http2_end(c->http2, HTTP2_ERROR_NONE);
 }
 
 void http2_end_if_done(struct http2_server *h2)
@@ -367,7 +371,6 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
     bool head_late = o->header_timeout_ms != 0 && h2->head_since_ms != 0 &&
                      now_ms > h2->head_since_ms &&
                      now_ms - h2->head_since_ms >= o->header_timeout_ms;
-    bool stalled = false;
 
     /* A client that has not begun to speak may do so until idle connections are closed. */
     if (s->draining) {
@@ -385,24 +388,13 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
     }
     http2_sweep_bodies(h2, now_ms);
     /* Whether the client has taken nothing of the output for too long. */
-    if (h2->blocked && o->send_timeout_ms != 0) {
-        uint64_t progress = http_conn_progress(c);
-
-        if (h2->progress_ms == 0 || progress != h2->progress) {
-            h2->progress = progress;
-            h2->progress_ms = now_ms;
-        }
-        stalled = now_ms - h2->progress_ms >= o->send_timeout_ms;
-    }
-    if (stalled) {
+    if (h2->blocked && o->send_timeout_ms != 0 &&
+        pace_stalled(&h2->stall, http_conn_progress(c), o->send_timeout_ms, now_ms)) {
         http_server_count(&s->counts.send_timeouts);
         http_conn_reset(c);
     } else if (head_late) {
         http_server_count(&s->counts.header_timeouts);
         http2_fail(h2, FAULT_HEAD_TIMEOUT);
-    } else if (c->phase == PHASE_IDLE &&
-               http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
-        http2_end(h2, HTTP2_ERROR_NONE);
     } else if (c->phase == PHASE_BUSY) {
         http_response_sweep(c, now_ms);
     }

@@ -70,8 +70,7 @@ struct http2_server {
     size_t out_at;      /* bytes of it that the transport has taken */
     uint64_t out_taken; /* in all */
     bool blocked;       /* the transport takes no more for now */
-    uint64_t progress;  /* when blocked: http_conn_progress() as of PROGRESS_MS; 0: not yet */
-    uint64_t progress_ms;
+    struct pace stall;  /* while it is blocked: whether the client takes anything */
     struct hpack_encoder encoder;
     struct http2_urgency *urgency; /* NULL: the client has stated none; else TREE is not used */
     struct priority_tree *tree;    /* NULL: no stream has had to wait yet */

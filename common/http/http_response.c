@@ -57,16 +57,11 @@ static void on_send_timer(struct timer *t)
 {
     struct http_response *r = container_of(t, struct http_response, send_timer);
     struct http_server *s = r->conn->server;
-    uint64_t now_ms = loop_active_ms(s->loop);
     uint64_t progress;
 
     if (!is_http2(r) || !http2_waits_for_window(r, &progress))
         progress = http_conn_progress(r->conn);
-    if (r->progress_ms == 0 || progress != r->progress) {
-        r->progress = progress;
-        r->progress_ms = now_ms;
-    }
-    if (now_ms - r->progress_ms < s->options.send_timeout_ms) {
+    if (!pace_stalled(&r->stall, progress, s->options.send_timeout_ms, loop_active_ms(s->loop))) {
         start_send_timer(r);
         return;
     }
@@ -77,7 +72,7 @@ static void on_send_timer(struct timer *t)
 /* Bytes wait for the client. */
 static void arm_send_timer(struct http_response *r)
 {
-    r->progress_ms = 0;
+    pace_reset(&r->stall);
     if (r->conn->server->options.send_timeout_ms != 0)
         start_send_timer(r);
 }
@@ -277,7 +272,7 @@ void http_response_flush(struct http_response *r)
 void http_response_init(struct http_response *r, struct http_request *req, struct http_conn *c,
                         const struct http_response_events *e, void *context)
 {
-    memset(r, 0, offsetof(struct http_response, progress));
+    memset(r, 0, offsetof(struct http_response, stall));
     r->req = req;
     req->response = r;
     r->conn = c;

@@ -479,8 +479,9 @@ static void on_sweep(struct timer *t)
 
         if (!http_conn_phase_over(c, o->keep_alive_timeout_ms, loop_active_ms(s->loop)))
             break;
-        http_conn_sweep(c);
-        if (s->idle.next == &c->node) /* it has had its chance to end in order */
+        if (c->state == CONN_HTTP2)
+            http2_end_idle(c);
+        else
             http_conn_close(c);
     }
     each_in(&s->conns, http_conn_sweep);

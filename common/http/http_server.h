@@ -216,8 +216,7 @@ struct http_response {
     struct timer send_timer;
 
     /* http_response_init does not zero what follows: its few users initialize it. */
-    uint64_t progress;               /* as of PROGRESS_MS, which the send timer checks */
-    uint64_t progress_ms;            /* since when there was no other; 0: not checked yet */
+    struct pace stall;               /* of SEND_TIMER: whether the client takes anything */
     struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };

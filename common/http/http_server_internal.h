@@ -249,6 +249,8 @@ void http2_start(struct http_conn *c);
 void http2_readable(struct http_conn *c);
 /* Time has passed: time limits of the phases, slow bodies, the second GOAWAY of a drain. */
 void http2_sweep(struct http_conn *c, uint64_t now_ms);
+/* C has been idle for too long: end it with GOAWAY. */
+void http2_end_idle(struct http_conn *c);
 /* The server drains: the first GOAWAY (section 6.8); no new requests a while later. LAST: now. */
 void http2_drain(struct http_conn *c, bool last);
 /* C is being closed: end all its requests (http_response_lost) and free everything. */

@@ -17,7 +17,6 @@
 
 enum {
     TUNNEL_READ_MAX = 32 * 1024,
-    READS_PER_EVENT = 4, /* of one direction, before other connections have their turn */
 };
 
 struct flow {

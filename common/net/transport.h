@@ -14,6 +14,10 @@
 #include "common/event/sys.h"
 #include "common/tls/tls_link.h"
 
+enum {
+    READS_PER_EVENT = 4, /* of one connection; then the loop's others have their turn */
+};
+
 struct transport {
     int fd;              /* -1: closed */
     struct watch *watch; /* watch of FD; NULL: not attached to a loop */

@@ -45,7 +45,6 @@ enum {
     BODY_READ_FIRST = 16 * 1024,
     BODY_READ_MIN = 4 * 1024,
     BODY_READ_MAX = 128 * 1024,
-    BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
     /* Up to this size a head is parsed at every read, so that garbage is detected early; above it
        only when its end has arrived, as the cost would be quadratic. */
     EAGER_PARSE_MAX = 4096,
@@ -476,7 +475,7 @@ static void read_body(struct http1_client_conn *c)
         pass_on_input(c);
         return;
     }
-    for (int i = 0; i < BODY_READS_PER_EVENT; ++i) {
+    for (int i = 0; i < READS_PER_EVENT; ++i) {
         bool move = moves_bodies(c) && f->kind == HTTP1_BODY_LENGTH && f->left >= MOVE_MIN;
         bool more = move ? move_body_once(c) : read_body_once(c);
         if (!more || c->serial != serial || c->x.paused)
