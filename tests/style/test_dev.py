@@ -90,3 +90,10 @@ def test_check_version_rejects_another_version_or_date_in_one_place(tmp_path, pl
                                         ('.gitlab/merge_request_templates/Default.md', '.github/PULL_REQUEST_TEMPLATE.md')])
 def test_the_templates_of_both_hosting_platforms_are_the_same(one, other):
     assert (ROOT / one).read_text() == (ROOT / other).read_text()
+
+
+def test_make_deb_does_not_empty_a_directory_with_other_files(tmp_path):
+    (tmp_path / 'log').write_text('mine')
+    done = subprocess.run([ROOT / 'dev/make-deb', tmp_path], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr == 'make-deb: %s has other files: name a new or empty directory\n' % tmp_path
+    assert (tmp_path / 'log').read_text() == 'mine'
