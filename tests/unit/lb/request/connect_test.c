@@ -234,6 +234,23 @@ static void an_ejected_worker_is_better_than_none(void **state)
     rig_end(r);
 }
 
+static void an_ejected_worker_returns_for_a_request_that_all_others_failed(void **state)
+{
+    struct exchange_rig *r = rig_start(state, .workers = 2, .settings = "eject_probe: 60s\n");
+
+    rig_refuse(r, 0, true);
+    rig_plan(r, RIG_OK, "HTTP/1.1$close", RIG_OK);
+    rig_get(r, "/1");
+    rig_row(r, "tries=2 worker=w1");
+    rig_refuse(r, 0, false);
+    rig_get(r, "/2"); /* w1 fails once, and is not ejected */
+    rig_worker_got(r, 1, "w1", "GET /2 ");
+    rig_worker_got(r, 2, "w0", "GET /2 ");
+    rig_client_got(r, RIG_GOT_OK RIG_GOT_OK);
+    rig_row(r, "outcome=responded tries=2 worker=w0");
+    rig_end(r);
+}
+
 static void a_probe_that_fails_is_repeated_at_another_worker(void **state)
 {
     struct exchange_rig *r = rig_start(
@@ -716,6 +733,7 @@ int main(void)
         cmocka_unit_test(a_client_that_leaves_while_all_reject_its_request_ends_the_wait),
         cmocka_unit_test(a_worker_that_refuses_is_ejected_and_returns),
         cmocka_unit_test(an_ejected_worker_is_better_than_none),
+        cmocka_unit_test(an_ejected_worker_returns_for_a_request_that_all_others_failed),
         cmocka_unit_test(a_probe_that_fails_is_repeated_at_another_worker),
         cmocka_unit_test(a_probe_that_is_answered_ends_the_ejection),
         cmocka_unit_test(no_post_probes_an_ejected_worker),

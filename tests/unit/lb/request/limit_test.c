@@ -518,6 +518,25 @@ static void a_request_with_a_users_identity_takes_no_part(void **state)
     rig_end(r);
 }
 
+static void a_user_whose_identity_is_removed_by_a_header_rule_takes_no_part(void **state)
+{
+    struct exchange_rig *r =
+        rig_start(state, .workers = 2,
+                  .settings = ANY "timeout: 5s}}\nheaders: {request: {remove: [Authorization]}}\n");
+
+    rig_plan(r, "", PAGE);
+    rig_get(r, "/");
+    (void)rig_client(r);
+    rig_send(r, "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic x\r\n\r\n");
+    rig_respond(r, 0, PAGE);
+    rig_worker_got(r, 1, "w1", "GET / HTTP/1.1\r\nHost: h\r\nResumelb-Class: ");
+    client_got(r, 0, GOT_PAGE);
+    client_got(r, 1, GOT_PAGE);
+    rig_row(r, "outcome=responded tries=1");
+    rig_row(r, "outcome=responded tries=1");
+    rig_end(r);
+}
+
 static void a_follower_that_leaves_changes_nothing(void **state)
 {
     struct exchange_rig *r = rig_start(state, .workers = 2, .settings = ANY "timeout: 5s}}\n");
@@ -701,6 +720,7 @@ int main(void)
         cmocka_unit_test(a_private_response_lets_the_others_do_their_own_work),
         cmocka_unit_test(each_variant_is_requested_once),
         cmocka_unit_test(a_request_with_a_users_identity_takes_no_part),
+        cmocka_unit_test(a_user_whose_identity_is_removed_by_a_header_rule_takes_no_part),
         cmocka_unit_test(a_follower_that_leaves_changes_nothing),
         cmocka_unit_test(a_follower_that_waits_too_long_is_rejected),
         cmocka_unit_test(a_request_after_the_response_does_its_own_work),
