@@ -203,8 +203,11 @@ static void pick_worker(struct exchange *x)
     x->served = (struct pool_served){.failed = true};
     ++x->picks;
     x->fresh = x->left_over;
-    if (x->last != NULL)
+    if (x->last != NULL) {
         worker_unref(x->last);
+        stat_add(x->al->stats, APP_STAT_retries, x->retry_due);
+        x->retry_due = false;
+    }
     x->last = x->pick.worker;
     exchange_connect(x);
 }

@@ -137,6 +137,7 @@ struct exchange {
     bool may_repeat; /* the worker of that one may get it again if no other one is available */
     bool paused;     /* reading from the worker is paused for the client */
     bool retrying;   /* counted in the application's retry_budget */
+    bool retry_due;  /* the next pick is a retry, to be counted */
     bool may_return; /* a worker in TRIED failed, and its agent starts another process */
     bool permit;     /* may open a connection; conn_opened or conn_not_opened is due */
     bool has_waited; /* has been in a queue: WAITS were modified */

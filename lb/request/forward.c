@@ -174,7 +174,7 @@ static cold_ void retry_or_fail(struct exchange *x, enum outcome o, bool written
         exchange_fail(x, o);
         return;
     }
-    stat_add(x->al->stats, APP_STAT_retries, 1);
+    x->retry_due = true;
     x->may_return = x->may_return || member_may_return(x->member);
     exchange_try_another(x, o);
 }
@@ -204,7 +204,7 @@ static cold_ void retry_left_over(struct exchange *x)
         retry_fresh(x);
         return;
     }
-    stat_add(x->al->stats, APP_STAT_retries, 1);
+    x->retry_due = true;
     x->left_over = x->may_repeat = true;
     exchange_rejected(x, OUTCOME_BAD_RESPONSE);
 }

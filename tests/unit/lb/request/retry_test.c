@@ -429,6 +429,7 @@ static void no_response_on_a_new_connection_is_left_over(void **state)
     rig_client_got_status(r, 502, "");
     rig_worker_got(r, 1, "w1", "GET / ");
     rig_row(r, "outcome=bad-response status=502 tries=2");
+    assert_int_equal(rig_stat(r, APP_STAT_retries), 1);
     rig_end(r);
 }
 
@@ -492,6 +493,7 @@ static void a_worker_that_failed_is_not_tried_again(void **state)
     rig_worker_got(r, 1, "w1", "GET / ");
     rig_client_got_status(r, 502, "");
     rig_row(r, "outcome=worker-failed status=502 tries=2 worker=w1 total_us=0");
+    assert_int_equal(rig_stat(r, APP_STAT_retries), 1);
     rig_end(r);
 }
 
@@ -581,6 +583,18 @@ static void a_retry_that_fails_again_takes_one_place_of_the_budget(void **state)
     rig_get(r, "/1");
     rig_client_got(r, RIG_GOT_OK);
     rig_row(r, "outcome=responded tries=3");
+    rig_end(r);
+}
+
+static void a_retry_without_another_worker_is_not_counted(void **state)
+{
+    struct exchange_rig *r = rig_start(state, .workers = 1);
+
+    rig_plan(r, "$close");
+    rig_get(r, "/");
+    rig_client_got_status(r, 502, "");
+    rig_row(r, "outcome=worker-failed tries=1");
+    assert_int_equal(rig_stat(r, APP_STAT_retries), 0);
     rig_end(r);
 }
 
@@ -787,6 +801,7 @@ int main(void)
         cmocka_unit_test(the_retry_budget_ends_retries),
         cmocka_unit_test(the_retry_budget_is_released_with_the_response),
         cmocka_unit_test(a_retry_that_fails_again_takes_one_place_of_the_budget),
+        cmocka_unit_test(a_retry_without_another_worker_is_not_counted),
         cmocka_unit_test(no_retries_are_made_without_a_budget),
         cmocka_unit_test(a_process_that_died_behind_its_agent_is_502_to_a_post),
         cmocka_unit_test(fields_of_agents_are_ignored_from_other_workers),
