@@ -180,21 +180,19 @@ static void on_revoked(struct loop_message *m)
 {
     struct fair_loop *l = container_of(m, struct fair_loop, message);
     struct list revoked;
-    struct list *first;
+    struct fair_claim *c;
 
     if (l->over) {
         free(l);
         return;
     }
-    list_init(&revoked);
     pthread_mutex_lock(&l->shares->lock);
     l->posted = false;
-    while ((first = list_pop_front(&l->revoked)) != NULL)
-        list_push_back(&revoked, first);
+    list_take(&revoked, &l->revoked);
     pthread_mutex_unlock(&l->shares->lock);
     /* A report may end other claims, which leave the list then. */
-    while ((first = list_pop_front(&revoked)) != NULL)
-        l->report(list_entry(first, struct fair_claim, revoked));
+    while ((c = list_pop_entry(&revoked, struct fair_claim, revoked)) != NULL)
+        l->report(c);
 }
 
 struct fair_loop *fair_loop_create(struct fair_shares *s, struct loop *l,

@@ -21,11 +21,10 @@ static noinline_ void want_post_locked(struct conn_shard *s, struct conn_work *k
 
 void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
 {
-    struct list *node;
+    struct pooled_conn *c;
 
     /* First, so that a waiter that is notified of the room finds it. */
-    while ((node = list_pop_front(&k->closing)) != NULL) {
-        struct pooled_conn *c = list_entry(node, struct pooled_conn, stack_node);
+    while ((c = list_pop_entry(&k->closing, struct pooled_conn, stack_node)) != NULL) {
         struct conn_backend *b = c->backend;
         c->backend = NULL;
         p->ops->close(c);

@@ -114,12 +114,12 @@ static void member_begin(struct application *a, struct members_change *c)
 /* Unlocks, and then notifies. */
 static void member_end(struct application *a, struct members_change *c)
 {
-    struct list *node;
+    struct loop_message *m;
 
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&c->released);
-    while ((node = list_pop_front(&c->over)) != NULL)
-        loop_post(a->lb->control, list_entry(node, struct loop_message, node));
+    while ((m = list_pop_entry(&c->over, struct loop_message, node)) != NULL)
+        loop_post(a->lb->control, m);
 }
 
 /* A reason not to pick M begins or ends. */
@@ -559,11 +559,9 @@ void ejection_check(struct application *a)
 
 void ejection_stop(struct application *a)
 {
-    struct list *node;
+    struct ejection *e;
 
-    while ((node = list_pop_front(&a->ejections)) != NULL) {
-        struct ejection *e = list_entry(node, struct ejection, node);
-
+    while ((e = list_pop_entry(&a->ejections, struct ejection, node)) != NULL) {
         if (!e->in_flight)
             free_ejection(e);
     }

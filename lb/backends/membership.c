@@ -85,11 +85,9 @@ void membership_touch(struct backend *b)
 
 void membership_update(struct membership *ms)
 {
-    struct list *node;
+    struct backend *b;
 
-    while ((node = list_pop_front(&ms->touched)) != NULL) {
-        struct backend *b = list_entry(node, struct backend, touched);
-
+    while ((b = list_pop_entry(&ms->touched, struct backend, touched)) != NULL) {
         if (!backend_update(b))
             membership_forget(ms, b);
     }
@@ -180,7 +178,7 @@ static void on_window_over(struct timer *t)
     struct membership *ms = container_of(t, struct membership, missing.window);
     struct missing_workers *m = &ms->missing;
     struct loop *control = ms->app->lb->control;
-    struct list *node;
+    struct backend *b;
     size_t n = list_length(&m->vanished);
     bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)m->window_base;
     if (all) {
@@ -191,9 +189,7 @@ static void on_window_over(struct timer *t)
             "removed on purpose, run: " CONFIRM_REMOVAL "\"",
             ms->app->name, n, m->window_base, ms->app->name);
     }
-    while ((node = list_pop_front(&m->vanished)) != NULL) {
-        struct backend *b = list_entry(node, struct backend, missing);
-
+    while ((b = list_pop_entry(&m->vanished, struct backend, missing)) != NULL) {
         b->vanished = false;
         if (all) {
             b->held = true;

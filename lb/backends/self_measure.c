@@ -225,14 +225,14 @@ void self_measure_hand_over(struct self_measure *s)
 
 void self_measure_destroy(struct self_measure *s)
 {
-    struct list *node;
+    struct member *m;
 
     if (s == NULL)
         return;
     (void)!worker_thread_destroy(s->writer, WORKER_THREAD_WAIT);
     write_all(s);
-    while ((node = list_pop_front(&s->workers)) != NULL)
-        worker_unref(list_entry(node, struct member, measured.node)->worker);
+    while ((m = list_pop_entry(&s->workers, struct member, measured.node)) != NULL)
+        worker_unref(m->worker);
     pthread_mutex_destroy(&s->lock);
     if (s->lock_fd >= 0)
         close(s->lock_fd);

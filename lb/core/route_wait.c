@@ -39,11 +39,11 @@ bool route_wait_cancel(struct route_wait *w, struct pool *p)
 
 void route_wait_wake_all_(struct list *released)
 {
-    struct list *node;
+    const struct pool_waiter *waiter;
 
     /* Unlinked before it is posted: from then on its loop may have it parked again. */
-    while ((node = list_pop_front(released)) != NULL) {
-        struct route_wait *w = list_entry(node, struct pool_waiter, node)->context;
+    while ((waiter = list_pop_entry(released, struct pool_waiter, node)) != NULL) {
+        struct route_wait *w = waiter->context;
 
         loop_post(w->loop, &w->message);
     }
@@ -80,22 +80,19 @@ static void on_route_wait_tick(struct timer *t)
 {
     struct rejected_queue *line = container_of(t, struct rejected_queue, tick);
     unsigned releases = line->releases != 0 ? line->releases : 1;
+    struct rejected_wait *w;
     struct list going;
 
     line->releases = 0;
     list_init(&going);
     /* All leave first: one that comes back at once is not released a second time then. */
     for (; releases != 0 && !list_empty(&line->waiting); --releases) {
-        struct rejected_wait *w = list_entry(line->waiting.next, struct rejected_wait, node);
-
+        w = list_first(&line->waiting, struct rejected_wait, node);
         take_out(line, w);
         list_push_back(&going, &w->node);
     }
-    for (struct list *node; (node = list_pop_front(&going)) != NULL;) {
-        struct rejected_wait *w = list_entry(node, struct rejected_wait, node);
-
+    while ((w = list_pop_entry(&going, struct rejected_wait, node)) != NULL)
         w->go_on(w);
-    }
     start_tick(line);
 }
 

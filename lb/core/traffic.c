@@ -39,11 +39,7 @@ struct traffic {
 
 struct traffic *traffic_create(void)
 {
-    struct traffic *t = aligned_alloc(CACHE_LINE_BYTES, sizeof(*t));
-
-    ASSERT(t != NULL);
-    memset(t, 0, sizeof(*t));
-    return t;
+    return xcalloc_lines(1, sizeof(struct traffic));
 }
 
 void traffic_destroy(struct traffic *t)

@@ -26,11 +26,9 @@ static struct limit_lease *mark_locked(struct list *woken)
 {
     struct limit_lease *first = NULL;
     struct limit_lease **end = &first;
-    struct list *node = NULL;
+    struct limit_lease *c;
 
-    while ((node = list_pop_front(woken)) != NULL) {
-        struct limit_lease *c = list_entry(node, struct limit_lease, lease.in_key);
-
+    while ((c = list_pop_entry(woken, struct limit_lease, lease.in_key)) != NULL) {
         ASSERT(!c->posted);
         c->posted = true;
         c->next_reported = NULL;

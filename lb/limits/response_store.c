@@ -472,14 +472,12 @@ static void remove_variant(struct response_store *s, struct variant *v)
 /* Unlocks, then releases what was removed: freeing large memory is a system call. */
 static void unlock_and_free(struct response_store *s)
 {
-    struct list removed = LIST_INIT(removed);
-    struct list *node;
+    struct list removed;
+    struct variant *v;
 
-    list_splice_back(&removed, &s->removed);
+    list_take(&removed, &s->removed);
     pthread_mutex_unlock(&s->lock);
-    while ((node = list_pop_front(&removed)) != NULL) {
-        struct variant *v = list_entry(node, struct variant, by_use);
-
+    while ((v = list_pop_entry(&removed, struct variant, by_use)) != NULL) {
         stored_put(v->stored);
         free(v);
     }
