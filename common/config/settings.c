@@ -323,7 +323,7 @@ const char *setting_origin_text(enum setting_origin o)
     return texts[o];
 }
 
-/* ---- the manual, and the check that a table is fit for use ---- */
+/* ---- the manual ---- */
 
 /* The type, unit and range of a value. */
 static void settings_put_value(const struct setting_row *row, FILE *out)
@@ -380,40 +380,5 @@ void settings_describe(const struct settings_table *const *tables, size_t n, FIL
                 fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
             fputs(" |\n", out);
         }
-    }
-}
-
-static void check_text(const struct setting_row *row, const char *text)
-{
-    struct setting_value v = {0};
-    char why[SETTINGS_WHY_ROOM];
-
-    if (text == NULL)
-        return;
-    enum err err = setting_value_parse(row, slice_of(text), &v, why);
-    ASSERT(err == ERR_OK);
-    free(v.text);
-    text_list_fini(&v.list);
-}
-
-void settings_check_table(const struct settings_table *t)
-{
-    for (size_t i = 0; i < t->n; ++i) {
-        const struct setting_row *row = &t->rows[i];
-
-        ASSERT(settings_find(t, slice_of(row->name)) == row);
-        ASSERT(row->doc[0] != '\0');
-        if (setting_types[row->type].ranged) {
-            /* Each bound is within the bounds, so the lower is not above the upper. */
-            check_text(row, row->min);
-            check_text(row, row->max);
-        } else {
-            ASSERT((row->min != NULL) == (row->type == SETTING_CHOICE));
-            ASSERT(row->max == NULL);
-        }
-        if (row->type == SETTING_NODE)
-            ASSERT(row->deflt == NULL);
-        else
-            check_text(row, row->deflt);
     }
 }

@@ -118,8 +118,5 @@ const char *setting_when_text(enum setting_when w);
 const char *setting_origin_text(enum setting_origin o);
 /* Writes the manual of N tables as Markdown, a section each (docs/reference/settings.md). */
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out);
-/* Asserts that a table is valid: unique names, defaults and bounds that parse. For a program's unit
- * tests. */
-void settings_check_table(const struct settings_table *t);
 
 #endif

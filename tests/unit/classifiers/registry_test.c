@@ -12,6 +12,7 @@
 
 #include "classifiers/registry.h"
 #include "common/base/text.h"
+#include "tests/support/settings_check.h"
 
 /* Where CMake put the plugins: RLB_TEST_PLUGINS is a directory, RLB_EXAMPLE_PLUGIN a file. */
 #define PLUGIN(name) RLB_TEST_PLUGINS "/" name ".so"

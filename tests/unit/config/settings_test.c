@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/config/settings.h"
+#include "tests/support/settings_check.h"
 
 /* clang-format off */
 #define ROWS(ROW)                                                                              \

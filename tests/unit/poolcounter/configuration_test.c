@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "poolcounter/configuration.h"
 #include "tests/support/odd_values.h"
+#include "tests/support/settings_check.h"
 
 static struct poolcounter_config *read_good(const char *yaml)
 {
