@@ -160,3 +160,27 @@ const struct stats_table *stats_table(const struct stats *s)
 {
     return s->table;
 }
+
+void stats_describe(const struct stats *s, const char *name, struct json_writer *w)
+{
+    json_open_object(w, name);
+    for (size_t i = 0; i < s->table->n; ++i) {
+        const struct stat_row *row = &s->table->rows[i];
+        struct stat_histogram h;
+
+        if (row->kind != STAT_HISTOGRAM) {
+            json_put_int(w, row->name, stats_sum(s, i));
+            continue;
+        }
+        stats_histogram(s, i, &h);
+        json_open_object(w, row->name);
+        json_put_int(w, "count", (int64_t)h.count);
+        json_put_int(w, "sum", (int64_t)h.sum_us);
+        json_put_int(w, "mean", h.count != 0 ? (int64_t)(h.sum_us / h.count) : 0);
+        json_put_int(w, "p50", (int64_t)stats_quantile(&h, 0.5));
+        json_put_int(w, "p90", (int64_t)stats_quantile(&h, 0.9));
+        json_put_int(w, "p99", (int64_t)stats_quantile(&h, 0.99));
+        json_close_object(w);
+    }
+    json_close_object(w);
+}

@@ -9,7 +9,7 @@
 #ifndef RLB_STATS_STATS_H
 #define RLB_STATS_STATS_H
 
-#include "common/base/text.h"
+#include "common/base/json.h"
 
 enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
 
@@ -92,5 +92,8 @@ uint64_t stats_quantile(const struct stat_histogram *h, double q);
 /* The upper bound of a bucket in seconds; INFINITY for the last. */
 double stats_bound_s(size_t bucket);
 const struct stats_table *stats_table(const struct stats *s);
+/* Writes each row as a member of the object NAME; a histogram with its number of observations, and
+ * the sum, mean and quantiles in microseconds. */
+void stats_describe(const struct stats *s, const char *name, struct json_writer *w);
 
 #endif

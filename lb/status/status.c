@@ -212,29 +212,6 @@ static void put_workers(struct json_writer *w, const struct application *a,
 
 /* ---- figures ---- */
 
-static void put_stats(struct json_writer *w, const struct application *a)
-{
-    json_open_object(w, "stats");
-    for (size_t i = 0; i < application_stats.n; ++i) {
-        const struct stat_row *row = &application_stats.rows[i];
-        struct stat_histogram h;
-
-        if (row->kind != STAT_HISTOGRAM) {
-            json_put_int(w, row->name, stats_sum(a->stats, i));
-            continue;
-        }
-        stats_histogram(a->stats, i, &h);
-        json_open_object(w, row->name);
-        json_put_int(w, "count", (int64_t)h.count);
-        json_put_int(w, "mean", h.count != 0 ? (int64_t)(h.sum_us / h.count) : 0);
-        json_put_int(w, "p50", (int64_t)stats_quantile(&h, 0.5));
-        json_put_int(w, "p90", (int64_t)stats_quantile(&h, 0.9));
-        json_put_int(w, "p99", (int64_t)stats_quantile(&h, 0.99));
-        json_close_object(w);
-    }
-    json_close_object(w);
-}
-
 static void put_rates(struct json_writer *w, const struct application *a)
 {
     const struct rate_rules *r = a->settings->rates;
@@ -336,7 +313,7 @@ static void put_application(struct json_writer *w, const struct application *a,
         json_close_object(w);
     }
     json_close_array(w);
-    put_stats(w, a);
+    stats_describe(a->stats, "stats", w);
     limit_status_describe(a, w);
     put_rates(w, a);
     if (a->live != NULL)

@@ -161,28 +161,6 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
 
 /* ---- applications ---- */
 
-static void put_figures(struct json_writer *w, const struct app_group *g)
-{
-    json_open_object(w, "figures");
-    for (size_t i = 0; i < agent_stats_table.n; ++i) {
-        const struct stat_row *row = &agent_stats_table.rows[i];
-
-        if (row->kind != STAT_HISTOGRAM) {
-            json_put_int(w, row->name, stats_sum(g->stats, i));
-            continue;
-        }
-        struct stat_histogram h;
-        stats_histogram(g->stats, i, &h);
-        json_open_object(w, row->name);
-        json_put_int(w, "count", (int64_t)h.count);
-        json_put_int(w, "sum", (int64_t)h.sum_us);
-        json_put_int(w, "p50", (int64_t)stats_quantile(&h, 0.5));
-        json_put_int(w, "p99", (int64_t)stats_quantile(&h, 0.99));
-        json_close_object(w);
-    }
-    json_close_object(w);
-}
-
 static void put_group(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
     const struct over_memory *o = &g->over_memory;
@@ -219,7 +197,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_put_real(w, "next_s", agent_status_seconds(now_ms, o->not_before_ms));
     json_close_object(w);
     failure_describe(g->last_failure, "last_failure", now_ms, w);
-    put_figures(w, g);
+    stats_describe(g->stats, "figures", w);
     live_settings_describe(g->live, w);
     tree_describe_broken_links(g->pool->tree, g->at_start->path, w);
     json_open_array(w, "slots");
