@@ -447,6 +447,18 @@ void config_complain(const struct config *c, const struct config_node *at, struc
     va_end(args);
 }
 
+void config_complain_all(const struct config *c, const struct config_node *at, const char *prefix,
+                         const struct diag *sub, struct diag *d)
+{
+    struct slice rest = slice_of(sub->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+
+        config_complain(c, at, d, "%s%.*s", prefix, SLICE_FMT(line));
+    }
+}
+
 /* ---- files and directories that settings name ---- */
 
 static void check_directory_above(const struct config *c, const struct config_node *at,

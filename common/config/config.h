@@ -60,6 +60,9 @@ struct config_node *config_get(const struct config_node *map, const char *key);
  */
 void config_complain(const struct config *c, const struct config_node *at, struct diag *d,
                      const char *fmt, ...) printf_like(4, 5);
+/* Adds each line of SUB, the problems of what AT describes, to D, with the place AT and PREFIX. */
+void config_complain_all(const struct config *c, const struct config_node *at, const char *prefix,
+                         const struct diag *sub, struct diag *d);
 /*
  * Checks PATH, the value of setting WHAT at AT (NULL: nothing is checked), as a file that the
  * program creates or appends to ("-": standard output). Its directory must exist, and PATH must not

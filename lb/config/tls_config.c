@@ -19,20 +19,6 @@ struct tls_reading {
     struct diag *d;
 };
 
-/* Adds SUB's lines to D, each with the place AT and behind PREFIX. */
-static void complain_all(const struct config *file, const struct config_node *at,
-                         const char *prefix, const struct diag *sub, struct diag *d)
-{
-    struct slice rest = slice_of(sub->text);
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-
-        if (line.len > 0)
-            config_complain(file, at, d, "%s%.*s", prefix, SLICE_FMT(line));
-    }
-}
-
 /* Complaints have the place AT. */
 static struct tls_listener *tls_config_create(const struct tls_reading *r,
                                               const struct config_node *at,
@@ -56,7 +42,7 @@ static struct tls_listener *tls_config_create(const struct tls_reading *r,
 
     if (t == NULL && sub.errors == 0)
         config_complain(r->file, at, r->d, "the certificate cannot be used");
-    complain_all(r->file, at, "", &sub, r->d);
+    config_complain_all(r->file, at, "", &sub, r->d);
     diag_fini(&sub);
     return t;
 }
@@ -164,7 +150,7 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
                                                      .ciphersuites = s.ciphersuites}},
             &sub);
         if (out->tls == NULL)
-            complain_all(file, at, "worker_tls: ", &sub, d);
+            config_complain_all(file, at, "worker_tls: ", &sub, d);
         diag_fini(&sub);
     }
     out->on = map != NULL;

@@ -480,12 +480,8 @@ static void read_tls(struct agent_config *c, struct diag *d)
 
         c->tls = tls_listener_create(&o, &sub);
     }
-    for (struct slice rest = slice_of(sub.text); c->tls == NULL && rest.len > 0;) {
-        struct slice line = slice_cut(&rest, '\n');
-
-        if (line.len > 0)
-            config_complain(&c->yaml, c->s.tls, d, "tls: %.*s", SLICE_FMT(line));
-    }
+    if (c->tls == NULL)
+        config_complain_all(&c->yaml, c->s.tls, "tls: ", &sub, d);
     diag_fini(&sub);
     settings_fini(&tls_table, &s);
 }
