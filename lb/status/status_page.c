@@ -6,6 +6,7 @@
 #include "lb/status/status.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "assets.h"
@@ -201,26 +202,19 @@ static int page_live(void *context, struct slice query, struct text *body)
     struct lb *lb = context;
     struct slice prefix = SLICE_LIT("q=");
     struct slice raw = SLICE_NULL;
-    struct text q = {0};
+    char q[SEARCH_BYTES_MAX];
 
     if (slice_starts(query, prefix)) {
         struct slice rest = {query.p + prefix.len, query.len - prefix.len};
 
         raw = slice_cut(&rest, '&');
     }
-    for (size_t i = 0; i < raw.len && q.len < SEARCH_BYTES_MAX; ++i) {
-        bool coded = raw.p[i] == '%' && i + 2 < raw.len && ascii_hex_digit(raw.p[i + 1]) >= 0 &&
-                     ascii_hex_digit(raw.p[i + 2]) >= 0;
-        char c = raw.p[i] == '+' ? ' ' : raw.p[i];
-
-        if (coded) {
-            c = (char)(ascii_hex_digit(raw.p[i + 1]) * 16 + ascii_hex_digit(raw.p[i + 2]));
-            i += 2;
-        }
-        if (c != '\0')
-            text_add_char(&q, c);
-    }
-    struct status_choice choice = {text_slice(&q), STATUS_WORKERS_MAX};
+    char *form = xslicedup(raw);
+    for (char *plus = form; (plus = strchr(plus, '+')) != NULL;)
+        *plus = ' ';
+    struct status_choice choice = {{q, percent_decode(slice_of(form), q, sizeof(q))},
+                                   STATUS_WORKERS_MAX};
+    free(form);
     text_add(body, SLICE_LIT("{\"status\":"));
     status_json(lb, &choice, body);
     --body->len; /* each document ends in a line break */
@@ -231,7 +225,6 @@ static int page_live(void *context, struct slice query, struct text *body)
     events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, body);
     --body->len;
     text_add_char(body, '}');
-    text_fini(&q);
     return 200;
 }
 
