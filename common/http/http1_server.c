@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 enum {
     CHUNKED_READ_MAX = 64 * 1024,

@@ -6,7 +6,6 @@
 #include "common/program/admin.h"
 #include "assets.h"
 #include "common/base/log.h"
-#include "common/config/setting.h"
 #include "common/http/http_request.h"
 #include "common/http/http_server.h"
 #include "common/program/line_delta.h"

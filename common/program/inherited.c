@@ -2,7 +2,6 @@
 #include "common/program/inherited.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

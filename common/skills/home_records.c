@@ -5,7 +5,6 @@
  */
 #include "common/skills/home_records.h"
 #include "common/base/json.h"
-#include "common/base/text.h"
 #include "common/skills/resume.h"
 
 #include <math.h>

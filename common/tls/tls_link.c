@@ -16,7 +16,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -27,7 +27,6 @@
 #include "common/upstream/http1_client.h"
 #include "common/base/text.h"
 #include "common/net/body_file.h"
-#include "common/upstream/body_piece.h"
 #include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * Values are checked a word at a time; HTAB is a control character that is allowed in them.
  */
 #include "common/wire/http1_bytes.h"
-#include "common/base/bytes.h"
 
 const bool http1_token_bytes[256] = {
     ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,

@@ -6,7 +6,6 @@
 #include "ctl/simulate/simulate.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {

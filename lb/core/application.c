@@ -7,7 +7,6 @@
 #include "lb/core/application.h"
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/map.h"
 #include "lb/limits/limit.h"
 #include "lb/limits/rate_rule.h"
@@ -21,7 +20,6 @@
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "lb/rules/poison.h"
-#include "routing/pool.h"
 
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)

@@ -12,7 +12,6 @@
  * (connections handed over) until the last of them has closed its idle ones, so all of them run
  * until then.
  */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/log.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker-agent/config/settings.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 

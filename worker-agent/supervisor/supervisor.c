@@ -35,7 +35,6 @@
 #include "common/base/text.h"
 #include "common/net/addr.h"
 #include "common/net/packet.h"
-#include "worker-agent/supervisor/spawner.h"
 
 enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */

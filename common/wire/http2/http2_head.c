@@ -6,8 +6,6 @@
  */
 #include "common/wire/http2/http2_head.h"
 #include "common/wire/http1_bytes.h"
-#include "common/wire/http1_head.h"
-#include "common/wire/http2/hpack.h"
 
 #include <stdlib.h>
 
