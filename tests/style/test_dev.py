@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For developers: the hook that checks commit messages, the comparison of versions, and templates."""
+import importlib.machinery
+import importlib.util
 import pathlib
 import subprocess
 
@@ -97,3 +99,14 @@ def test_make_deb_does_not_empty_a_directory_with_other_files(tmp_path):
     done = subprocess.run([ROOT / 'dev/make-deb', tmp_path], capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr == 'make-deb: %s has other files: name a new or empty directory\n' % tmp_path
     assert (tmp_path / 'log').read_text() == 'mine'
+
+
+def test_check_conf_expects_the_text_of_the_part_that_a_setting_is_in():
+    loader = importlib.machinery.SourceFileLoader('check_conf', str(ROOT / 'dev/check-conf'))
+    check = importlib.util.module_from_spec(importlib.util.spec_from_loader('check_conf', loader))
+    loader.exec_module(check)
+    known = {'listen': ['top'], 'limits': ['top'], 'key': ['tls', 'limit'], 'certificate': ['tls'], 'timeout': ['top', 'limit']}
+    lines = ['listen:', '  - certificate: a', '    key: b', '#limits:', '  # A comment.', '  #key: c', '  #timeout: 1s', 'timeout: 1s']
+    found = check.scopes(lines, known)
+    assert [found[n] for n in (2, 3, 6, 7)] == [{'tls'}, {'tls'}, {'limit'}, {'limit'}]
+    assert 'top' in found[8]
