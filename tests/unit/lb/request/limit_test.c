@@ -553,6 +553,30 @@ static void a_follower_that_leaves_changes_nothing(void **state)
     rig_end(r);
 }
 
+static void a_follower_that_leaves_within_a_stored_response_was_served_it(void **state)
+{
+    struct exchange_rig *r = rig_start(state, .workers = 2, .settings = ANY "timeout: 5s}}\n");
+    struct text page = {0};
+
+    text_add(&page, SLICE_LIT("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n"
+                              "Content-Length: 900000\r\n\r\n"));
+    for (int i = 0; i < 90000; ++i)
+        text_addf(&page, "%010d", i);
+    rig_plan(r, "");
+    rig_get(r, "/");
+    (void)rig_client(r);
+    rig_deaf(r, true);
+    rig_get(r, "/");
+    rig_respond_bytes(r, 0, text_slice(&page));
+    rig_row(r, "outcome=responded sent_bytes=900000");
+    rig_client_close(r);
+    rig_row(r, "outcome=coalesced status=200 tries=0");
+    rig_use(r, 0);
+    text_clear(&rig_peer(r)->in);
+    text_fini(&page);
+    rig_end(r);
+}
+
 static void a_follower_that_waits_too_long_is_rejected(void **state)
 {
     struct exchange_rig *r = rig_start(state, .workers = 2, .settings = ANY "timeout: 2s}}\n");
@@ -722,6 +746,7 @@ int main(void)
         cmocka_unit_test(a_request_with_a_users_identity_takes_no_part),
         cmocka_unit_test(a_user_whose_identity_is_removed_by_a_header_rule_takes_no_part),
         cmocka_unit_test(a_follower_that_leaves_changes_nothing),
+        cmocka_unit_test(a_follower_that_leaves_within_a_stored_response_was_served_it),
         cmocka_unit_test(a_follower_that_waits_too_long_is_rejected),
         cmocka_unit_test(a_request_after_the_response_does_its_own_work),
         cmocka_unit_test(a_full_limit_serves_a_stale_response),
