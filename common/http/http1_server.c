@@ -9,7 +9,7 @@
  * client is noticed all the same, as the poller reports it also behind unread bytes.
  */
 #include "common/http/http1_server_stream.h"
-#include "common/upstream/body_piece.h"
+#include "common/net/body_piece.h"
 
 #include <errno.h>
 #include <stdlib.h>

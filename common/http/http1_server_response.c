@@ -8,7 +8,7 @@
  */
 #include "common/base/bytes.h"
 #include "common/http/http1_server_stream.h"
-#include "common/upstream/body_piece.h"
+#include "common/net/body_piece.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@
  */
 #include "common/base/text.h"
 #include "common/http/http_server_internal.h"
-#include "common/upstream/body_piece.h"
+#include "common/net/body_piece.h"
 
 enum {
     RESPONSE_IOV_MAX = 64,
@@ -443,7 +443,7 @@ void http_response_simple(struct http_response *r, int status, const char *conte
     http_response_send(r, body_piece_copy(body), true);
 }
 
-void http_response_tunnel(struct http_response *r, const struct http1_client_upgraded *worker,
+void http_response_tunnel(struct http_response *r, const struct upgraded_transport *worker,
                           uint64_t idle_timeout_ms, const struct http_tunnel_end *end)
 {
     struct http_server *s = r->conn->server;

@@ -15,9 +15,10 @@
 #include "common/http/http_request.h"
 #include "common/net/addr.h"
 #include "common/net/address_counts.h"
+#include "common/net/body_piece.h"
 #include "common/net/networks.h"
+#include "common/net/transport.h"
 #include "common/tls/tls_server.h"
-#include "common/upstream/http1_client.h"
 #include "common/wire/http1_head.h"
 
 struct http_server;
@@ -295,7 +296,7 @@ struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);
     void *context;
 };
-void http_response_tunnel(struct http_response *r, const struct http1_client_upgraded *worker,
+void http_response_tunnel(struct http_response *r, const struct upgraded_transport *worker,
                           uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
 
 #endif

@@ -290,7 +290,7 @@ struct http_tunnel;
 /* WORKER and EARLY are taken over. C's transport is the tunnel's from now on, and C is closed at
  * its end. C NULL, or closed: the client has disconnected; EARLY may be NULL then. */
 void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
-                       const struct http1_client_upgraded *worker, uint64_t idle_timeout_ms,
+                       const struct upgraded_transport *worker, uint64_t idle_timeout_ms,
                        const struct http_tunnel_end *end);
 void http_tunnels_end(struct http_server *s);
 

@@ -235,7 +235,7 @@ static void on_tunnel_readable(void *flow)
 /* ---- the start ---- */
 
 void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
-                       const struct http1_client_upgraded *worker, uint64_t idle_timeout_ms,
+                       const struct upgraded_transport *worker, uint64_t idle_timeout_ms,
                        const struct http_tunnel_end *end)
 {
     struct http_tunnel *t = xcalloc(1, sizeof(*t));

@@ -10,6 +10,7 @@
 #ifndef RLB_NET_TRANSPORT_H
 #define RLB_NET_TRANSPORT_H
 
+#include "common/base/text.h"
 #include "common/event/loop.h"
 #include "common/event/sys.h"
 #include "common/tls/tls_link.h"
@@ -27,6 +28,13 @@ struct transport {
 };
 
 #define TRANSPORT_CLOSED ((struct transport){.fd = -1})
+
+/* A connection that was upgraded, and the bytes that were read after the 101. Both are the
+ * holder's. */
+struct upgraded_transport {
+    struct transport transport;
+    struct text early;
+};
 
 /* Initializes T for FD, which T will close. T is not attached to a loop until
  * transport_attach(). */

@@ -801,10 +801,10 @@ struct http1_client_times http1_client_times(const struct http1_client_conn *c)
     return c->x.times;
 }
 
-struct http1_client_upgraded http1_client_take_upgraded(struct http1_client_conn **cp)
+struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **cp)
 {
     struct http1_client_conn *c = *cp;
-    struct http1_client_upgraded u = {.transport = c->transport};
+    struct upgraded_transport u = {.transport = c->transport};
 
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;

@@ -12,8 +12,8 @@
 #define RLB_UPSTREAM_HTTP1_CLIENT_H
 
 #include "common/net/addr.h"
+#include "common/net/body_piece.h"
 #include "common/net/transport.h"
-#include "common/upstream/body_piece.h"
 #include "common/upstream/conn_pool.h"
 
 struct body_file;
@@ -125,16 +125,10 @@ struct http1_client_times http1_client_times(const struct http1_client_conn *c);
 const char *http1_client_failure_text(const struct http1_client_conn *c, enum err e);
 /* The setting that expired when the last exchange of C failed with ERR_TIMEOUT. */
 const char *http1_client_timeout_setting(const struct http1_client_conn *c);
-/* Parts of an upgraded connection: the byte stream, and bytes that were read after the
- * 101. Both are the taker's. */
-struct http1_client_upgraded {
-    struct transport transport;
-    struct text early;
-};
 /*
  * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. If the
  * connection counts in a pool, call conn_withdraw or conn_retain_permission before.
  */
-struct http1_client_upgraded http1_client_take_upgraded(struct http1_client_conn **c);
+struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **c);
 
 #endif

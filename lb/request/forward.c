@@ -465,7 +465,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     /* Complete with the 101: the tunnel is in no backlog, and neither its duration nor that of the
      * handshake is measured, as in the agent. */
     exchange_release_place(x);
-    const struct http1_client_upgraded upgraded = http1_client_take_upgraded(&x->http);
+    const struct upgraded_transport upgraded = http1_client_take_upgraded(&x->http);
     http_response_tunnel(&x->response, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms,
                          &end);
 }

@@ -629,7 +629,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     }
     struct http_request *req = x->response->req;
     http_request_add_response(req, "Upgrade", SLICE_LIT("websocket"));
-    const struct http1_client_upgraded upgraded = http1_client_take_upgraded(&x->conn);
+    const struct upgraded_transport upgraded = http1_client_take_upgraded(&x->conn);
     http_response_tunnel(x->response, &upgraded, settings_of(x)->tunnel_idle_timeout_ms, &end);
 }
 

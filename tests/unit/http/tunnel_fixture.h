@@ -28,7 +28,7 @@ static inline void open_tunnel(struct fixture *f, struct raw_peer *w, const char
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     raw_init(w);
     w->fd = fds[1];
-    struct http1_client_upgraded worker;
+    struct upgraded_transport worker;
     transport_open(&worker.transport, fds[0]);
     worker.early = (struct text){0};
     text_add(&worker.early, slice_of(early));

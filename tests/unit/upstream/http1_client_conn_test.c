@@ -340,7 +340,7 @@ static void upgraded_connection_is_handed_out_with_early_bytes(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->upgraded);
     assert_int_equal(f->status, 101);
-    struct http1_client_upgraded upgraded = http1_client_take_upgraded(&f->conn);
+    struct upgraded_transport upgraded = http1_client_take_upgraded(&f->conn);
     assert_null(f->conn);
     assert_true(transport_is_open(&upgraded.transport));
     assert_string_equal(text_cstr(&upgraded.early), "early");

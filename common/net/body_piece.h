@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Response bodies as http1_client.c makes them: the bytes that were read, cut to those of the body.
- * One loop's thread.
+ * A piece of a body of a response, from its worker to its client, by HTTP/1 or HTTP/2: the bytes
+ * that were read, cut to those of the body. One loop's thread.
  */
-#ifndef RLB_UPSTREAM_BODY_PIECE_H
-#define RLB_UPSTREAM_BODY_PIECE_H
+#ifndef RLB_NET_BODY_PIECE_H
+#define RLB_NET_BODY_PIECE_H
 
 #include "common/event/loop.h"
 #include "common/wire/http1_chunked.h"
@@ -41,7 +41,7 @@ struct body_piece *body_piece_copy(struct slice bytes) returns_nonnull_;
 struct body_piece *body_piece_borrow(struct slice bytes, void (*release)(void *hold),
                                      void *hold) returns_nonnull_;
 
-/* ---- for the client, but for the last two functions ---- */
+/* ---- for http1_client.c, but for the last two functions ---- */
 
 /* Where the body ends. */
 struct body_framing {

@@ -3,7 +3,7 @@
  * Chunks are decoded in place: large ones become parts of their own, small ones are moved together
  * over the framing between them, so that a body of one-byte chunks does not cost a part for each.
  */
-#include "common/upstream/body_piece.h"
+#include "common/net/body_piece.h"
 #include "common/base/bytes.h"
 #include "common/wire/http1_bytes.h"
 
