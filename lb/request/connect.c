@@ -56,7 +56,7 @@ static void end_wait(struct exchange *x)
         rejected_queue_leave(&x->al->rejected, &x->waits.rejected);
 }
 
-void exchange_try_another(struct exchange *x, enum outcome why)
+void exchange_reroute(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, true);
     if (x->nbarred == TRIED_MAX)
@@ -68,7 +68,7 @@ void exchange_try_another(struct exchange *x, enum outcome why)
 /* ---- ROUTE: requests that all workers reject ---- */
 
 /* All workers have been tried: waits, or fails the request. */
-static cold_ void wait_rejected(struct exchange *x)
+static cold_ void queue_rejected(struct exchange *x)
 {
     bool again = x->waits.rejected_since_ms != 0;
     uint64_t now_ms = loop_active_ms(x->lb_loop->loop);
@@ -107,7 +107,7 @@ static void on_rejected_go(struct rejected_wait *w)
     pick_of_all(x);
 }
 
-void exchange_rejected(struct exchange *x, enum outcome why)
+void exchange_reroute_rejected(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, false);
     if (x->ntried != TRIED_MAX) {
@@ -115,7 +115,7 @@ void exchange_rejected(struct exchange *x, enum outcome why)
         return;
     }
     exchange_enter(x, STEP_ROUTE);
-    wait_rejected(x);
+    queue_rejected(x);
 }
 
 /* ---- ROUTE ---- */
@@ -142,7 +142,7 @@ static cold_ void no_worker(struct exchange *x, enum err e)
         x->may_repeat = false;
         pick_of_all(x);
     } else if (e == ERR_NO_WORKER && x->ntried != 0) {
-        wait_rejected(x);
+        queue_rejected(x);
     } else {
         exchange_fail(x, x->ntried != 0 || x->waits.rejected_since_ms != 0 ? x->failure : o);
     }
@@ -266,8 +266,8 @@ static void on_checkout(struct exchange *x, enum conn_result result)
         return;
     case CONN_REJECTED:
         /* The queue is full, or the worker's instance was replaced. */
-        exchange_try_another(x, x->waits.conn.error == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY
-                                                                      : OUTCOME_NO_WORKER);
+        exchange_reroute(x, x->waits.conn.error == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY
+                                                                  : OUTCOME_NO_WORKER);
         return;
     }
 }
@@ -347,7 +347,7 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
     if (e == ERR_SYSTEM) {
         exchange_exclude(x, OUTCOME_CONNECT_FAILED, false);
         exchange_enter(x, STEP_ROUTE);
-        wait_rejected(x);
+        queue_rejected(x);
         return;
     }
     enum worker_fault fault = e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
@@ -355,7 +355,7 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
         fault = FAULT_CONNECT_TIMEOUT;
     member_failed(x->member, fault, loop_now_ms(x->lb_loop->loop));
     x->may_return = x->may_return || member_may_return(x->member);
-    exchange_try_another(x, OUTCOME_CONNECT_FAILED);
+    exchange_reroute(x, OUTCOME_CONNECT_FAILED);
 }
 
 void exchange_connect(struct exchange *x)
@@ -365,7 +365,7 @@ void exchange_connect(struct exchange *x)
     if (x->websocket && !x->tunnel_counted)
         x->tunnel_counted = tunnel_limit_acquire(&x->member->tunnels);
     if (x->websocket && !x->tunnel_counted)
-        exchange_try_another(x, OUTCOME_TUNNELS_FULL);
+        exchange_reroute(x, OUTCOME_TUNNELS_FULL);
     else
         checkout_connection(x);
 }
@@ -377,7 +377,7 @@ static void on_wait_timeout(struct timer *t)
     struct exchange *x = container_of(t, struct exchange, waits.timer);
 
     if (x->wait == WAIT_CONNECTION) {
-        exchange_try_another(x, OUTCOME_WORKERS_BUSY);
+        exchange_reroute(x, OUTCOME_WORKERS_BUSY);
     } else if (x->wait != WAIT_NONE) {
         exchange_stop_waiting(x);
         no_worker(x, ERR_BUSY);

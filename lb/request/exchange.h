@@ -256,6 +256,10 @@ bool exchange_find_client(const struct networks *trusted, const struct message_f
                           struct addr *address);
 /* receive.c: enters CLASSIFY, and continues with LIMIT. */
 void exchange_receive(struct exchange *x);
+/* receive.c: class and path, which are rejected if workers die with such requests. */
+struct poison_key exchange_poison_key(const struct exchange *x);
+/* receive.c: true if they are rejected now. */
+bool exchange_is_poisoned(const struct exchange *x);
 /* connect.c: picks a worker and continues from there. */
 void exchange_route(struct exchange *x);
 /* connect.c: gets a connection to the selected worker and continues. */
@@ -264,9 +268,10 @@ void exchange_connect(struct exchange *x);
 void exchange_make_waits(struct exchange *x);
 /* connect.c: excludes the picked worker for good, and picks another one; after TRIED_MAX, or if
  * there is none, X fails with O. */
-void exchange_try_another(struct exchange *x, enum outcome o) cold_;
-/* connect.c: the picked worker has rejected X. Tries other workers, finally all of them again. */
-void exchange_rejected(struct exchange *x, enum outcome o) cold_;
+void exchange_reroute(struct exchange *x, enum outcome o) cold_;
+/* connect.c: the same, but the picked worker has only rejected X: after all workers have done so, X
+ * waits and they are tried again. */
+void exchange_reroute_rejected(struct exchange *x, enum outcome o) cold_;
 /* connect.c: removes X from every queue, and stops connecting. */
 void exchange_leave_queues_(struct exchange *x) noinline_;
 static inline void exchange_stop_waiting(struct exchange *x)
@@ -299,8 +304,6 @@ void exchange_drop_body(struct exchange *x);
 void exchange_slow_end(struct exchange *x) noinline_;
 /* front.c: calls done() once the server of F has ended, if no exchange is left. */
 void front_check_done(struct lb_front *f);
-/* forward.c: true if the class and path are rejected because workers died with such requests. */
-bool poison_rejects(const struct exchange *x);
 /* account.c: counts X, and writes its access line. */
 void account_exchange(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */
@@ -324,8 +327,8 @@ void exchange_limit(struct exchange *x);
 void limit_release(struct exchange *x, bool done);
 /* X is a tunnel now: releases all leases except those of limits with hold_tunnels. */
 void limit_upgraded(struct exchange *x);
-/* Call before header rules, which may remove what identifies the user (cache_has_user). */
-void limit_note_user(struct exchange *x);
+/* Whether requests with a user may share responses, by the settings of X (cache_has_user). */
+struct cache_policy limit_cache_policy(const struct exchange *x);
 /* Storing of the response: begun with its head; done at its end; or dropped. */
 void limit_store_head(struct exchange *x, const struct http1_head *head);
 void limit_store_end(struct exchange *x);

@@ -84,19 +84,6 @@ static struct poison_rule rule_of(const struct exchange *x)
                                 .hold_ms = s->poison_hold_ms};
 }
 
-static struct poison_key key_of(const struct exchange *x)
-{
-    return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
-}
-
-bool poison_rejects(const struct exchange *x)
-{
-    if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
-        return false;
-    const struct poison_key key = key_of(x);
-    return poison_holds(x->app->poison, &key, loop_now_ms(x->lb_loop->loop));
-}
-
 /* ---- trying again ---- */
 
 /* Records that the worker of X, or its process, died with it. Returns the outcome: rejected, if
@@ -104,7 +91,7 @@ bool poison_rejects(const struct exchange *x)
 static enum outcome record_death(struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
-    const struct poison_key key = key_of(x);
+    const struct poison_key key = exchange_poison_key(x);
     char cls[LOG_CUT_ROOM];
     char path[LOG_CUT_ROOM];
     enum poison_verdict v =
@@ -120,7 +107,7 @@ static enum outcome record_death(struct exchange *x)
                   log_cut(key.cls, cls), log_cut(key.path, path), rule.deaths,
                   (unsigned long long)rule.hold_ms);
     }
-    return x->safe && poison_rejects(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
+    return x->safe && exchange_is_poisoned(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
 }
 
 static const bool may_retry[] = {
@@ -176,7 +163,7 @@ static cold_ void retry_or_fail(struct exchange *x, enum outcome o, bool written
     }
     x->retry_due = true;
     x->may_return = x->may_return || member_may_return(x->member);
-    exchange_try_another(x, o);
+    exchange_reroute(x, o);
 }
 
 static void log_failure(const struct exchange *x, enum err e)
@@ -206,7 +193,7 @@ static cold_ void retry_left_over(struct exchange *x)
     }
     x->retry_due = true;
     x->left_over = x->may_repeat = true;
-    exchange_rejected(x, OUTCOME_BAD_RESPONSE);
+    exchange_reroute_rejected(x, OUTCOME_BAD_RESPONSE);
 }
 
 static void on_forward_error(void *context, enum err e)
@@ -281,7 +268,7 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
                       slice_eq_nocase((struct slice){type->value.p, stream.len}, stream);
     if (poison_any_suspects(x->app->poison)) {
         const struct poison_rule rule = rule_of(x);
-        const struct poison_key key = key_of(x);
+        const struct poison_key key = exchange_poison_key(x);
 
         poison_responded(x->app->poison, &rule, &key, loop_now_ms(x->lb_loop->loop));
     }
@@ -340,7 +327,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
         if (!x->websocket)
             worker_declined(x->member->worker, loop_now_ms(x->lb_loop->loop));
-        exchange_rejected(x, OUTCOME_WORKERS_BUSY);
+        exchange_reroute_rejected(x, OUTCOME_WORKERS_BUSY);
         return;
     }
     worker_responded(x->member->worker);
@@ -516,7 +503,7 @@ void exchange_forward(struct exchange *x)
     if (x->has_waited)
         timer_stop(&x->waits.timer);
     /* Similar requests may have killed workers while X waited. */
-    if (poison_rejects(x)) {
+    if (exchange_is_poisoned(x)) {
         x->keep = x->reused;
         exchange_release(x);
         exchange_fail(x, OUTCOME_POISONED);

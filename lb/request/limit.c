@@ -33,7 +33,7 @@ static struct response_store_url url_of(const struct exchange *x)
                                        .target = x->target};
 }
 
-static struct cache_policy policy_of(const struct exchange *x)
+struct cache_policy limit_cache_policy(const struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
 
@@ -42,22 +42,11 @@ static struct cache_policy policy_of(const struct exchange *x)
                                  .private_fields = &x->al->settings->private_headers};
 }
 
-void limit_note_user(struct exchange *x)
-{
-    const struct limit_set *limits = x->al->settings->limits;
-
-    if (limits == NULL || !limits->any_stores)
-        return;
-    struct cache_request r = headers_cache_request(x->req);
-    struct cache_policy policy = policy_of(x);
-    x->has_user = cache_has_user(r.fields, &policy);
-}
-
 /* Whether X may get another request's response, and others the response of X. Made once. */
 static noinline_ struct limit_storing *storing_of(struct exchange *x)
 {
     struct limit_storing *k = x->storing;
-    struct cache_policy policy = policy_of(x);
+    struct cache_policy policy = limit_cache_policy(x);
 
     if (k != NULL)
         return k;
@@ -160,7 +149,7 @@ void limit_store_head(struct exchange *x, const struct http1_head *head)
     if (!x->store_wanted)
         return;
     struct limit_storing *k = storing_of(x);
-    struct cache_policy policy = policy_of(x);
+    struct cache_policy policy = limit_cache_policy(x);
 
     /* The settings may have changed while it waited. */
     if (cache_has_user(k->request.fields, &policy))

@@ -25,6 +25,7 @@
 #include "lb/request/headers.h"
 #include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
+#include "lb/rules/poison.h"
 
 bool exchange_find_client(const struct networks *trusted, const struct message_fields *fields,
                           struct addr *address)
@@ -218,6 +219,35 @@ static bool method_passes(struct exchange *x)
     return false;
 }
 
+/* ---- requests that kill workers (poison.h decides) ---- */
+
+struct poison_key exchange_poison_key(const struct exchange *x)
+{
+    return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
+}
+
+bool exchange_is_poisoned(const struct exchange *x)
+{
+    if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
+        return false;
+    const struct poison_key key = exchange_poison_key(x);
+    return poison_holds(x->app->poison, &key, loop_now_ms(x->lb_loop->loop));
+}
+
+/* ---- its user ---- */
+
+/* Before header rules, which may remove what identifies the user. */
+static void detect_user(struct exchange *x)
+{
+    const struct limit_set *limits = x->al->settings->limits;
+
+    if (limits == NULL || !limits->any_stores)
+        return;
+    struct cache_request r = headers_cache_request(x->req);
+    struct cache_policy policy = limit_cache_policy(x);
+    x->has_user = cache_has_user(r.fields, &policy);
+}
+
 /* ---- its class ---- */
 
 /* Removes the application's path from the target if strip_prefix is configured. */
@@ -394,9 +424,9 @@ void exchange_receive(struct exchange *x)
         x->cls.len = classify_run(x->app->classifier, &r, room);
     }
     x->cls_hash = class_hash(x->cls);
-    limit_note_user(x);
+    detect_user(x);
     exchange_change_request(x);
-    if (poison_rejects(x))
+    if (exchange_is_poisoned(x))
         exchange_fail(x, OUTCOME_POISONED);
     else if (rates_pass(x))
         exchange_limit(x);
