@@ -500,7 +500,7 @@ static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t 
     const struct homes_ticket *home = &out->hand_.homes;
     struct pool_choice c = {0};
 
-    pool_policy_choose_locked(p, q, &c);
+    pool_choose_locked(p, q, &c);
     struct worker *w = c.worker;
     ASSERT(w->state == WORKER_ELIGIBLE);
     /* Set member by member: a compound literal would be built elsewhere and copied. */
@@ -615,7 +615,8 @@ struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
     if (pick->counted_ && p->rule->end != NULL)
         p->rule->end(p, w, &pick->hand_, end);
     pick->counted_ = false;
-    pool_shadow_put_locked(p, pick, how);
+    if (pick->shadow_ != NULL)
+        pool_shadow_put_locked(p, pick, how);
     if (w->state == WORKER_LEAVING && backlog == 0) {
         drop_leaving(p, w);
         forget_worker_locked(p, w);

@@ -110,7 +110,7 @@ void pool_activated_locked(struct pool *p, const struct pool_question *q, struct
     int looked = 0;
 
     ASSERT(p->held);
-    if (list_empty(&p->activated) || p->settings.spawn_backlog == 0 ||
+    if (p->settings.spawn_backlog == 0 ||
         !is_above(p, out->worker, worker_others(out->worker, q->since_ms)))
         return;
     list_for_each_entry (w, &p->activated, activated_node) {

@@ -13,6 +13,18 @@
  *        |  '------ remove -------+-------------------------------'
  *        |                        v  with requests in flight
  *        '----- last put ----- leaving
+ *
+ * What each file adds to a pick:
+ *
+ *     pool_get, pool.c                 which workers may be chosen, or the request waits; then
+ *                                      counts, lists, and what is reported to the worker
+ *       pool_choose_locked, here       an activated worker, if the policy's choice is overloaded
+ *         choose: pool_adaptive.c      the policy; of adaptive: terms of the pool to those of homes
+ *           homes_plan, homes_rule.c   the rule: a home of the class, a new one, or an overflow
+ *       begin: pool_adaptive.c         the same in the other direction
+ *         homes_begin, homes.c         makes the plan true, and counts the request
+ *
+ * Only choose has other forms: pool_explain calls it alone, and other policies have their own.
  */
 #ifndef RLB_ROUTING_POOL_INTERNAL_H
 #define RLB_ROUTING_POOL_INTERNAL_H
@@ -342,11 +354,8 @@ void pool_policy_set_locked(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
 /* PICK, a request at W, was not begun by the policy, which counts it from now on. */
 void pool_policy_adopt_locked(struct pool *p, struct worker *w, struct pool_pick *pick);
-/* Chooses the worker and states the reason. No side effects. */
-void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
-                               struct pool_choice *out);
 
-/* pool_shadow.c: all except _set, _fini, _removed and _put require p->shadow. */
+/* pool_shadow.c: all except _set, _fini and _removed require p->shadow. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
 /* No effect if there is no shadow. */
@@ -361,6 +370,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
                             struct pool_pick *pick) noinline_;
 /* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
+/* PICK, which was made in the shadow as well, has ended by HOW. */
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
 /* Asserts the invariants of requests that have not ended for the shadow. For tests. */
 void pool_shadow_check(const struct pool *p);
@@ -401,6 +411,17 @@ double pool_skills_score(const struct worker *w, uint32_t i);
 /* pool_activation.c: workers activated because of overload */
 /* If the policy's choice is overloaded, an activated worker gets the request instead, if it can. */
 void pool_activated_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out);
+/* Chooses the worker and states the reason: the policy's choice, or an activated worker. No side
+ * effects. */
+static inline void pool_choose_locked(struct pool *p, const struct pool_question *q,
+                                      struct pool_choice *out)
+{
+    ASSERT(p->held);
+    p->rule->choose(p, q, out);
+    ASSERT(out->worker != NULL);
+    if (!list_empty(&p->activated))
+        pool_activated_locked(p, q, out);
+}
 /* W, which is activated, has received a request, by any rule. */
 void pool_activated_took_locked(struct pool *p, struct worker *w);
 void pool_deactivate_locked(struct pool *p, struct worker *w);

@@ -46,15 +46,6 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w)
         pool_policy_adopt_locked(p, w, pick);
 }
 
-void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
-                               struct pool_choice *out)
-{
-    ASSERT(p->held);
-    p->rule->choose(p, q, out);
-    ASSERT(out->worker != NULL);
-    pool_activated_locked(p, q, out);
-}
-
 /* ---- another policy ---- */
 
 static void forget_worker(struct worker *w)

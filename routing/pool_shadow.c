@@ -315,8 +315,6 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
     struct shadow_request *r = pick->shadow_;
 
     ASSERT(p->held);
-    if (r == NULL)
-        return;
     pick->shadow_ = NULL;
     bool was_served = r->in_truth.serving;
     uint64_t waited_us = r->in_truth.serve_us - r->start_us;
@@ -416,8 +414,10 @@ static void end_requests(struct pool *p, struct worker *w)
 {
     struct pool_pick *pick;
 
-    list_for_each_entry (pick, &w->in_flight, node_)
-        pool_shadow_put_locked(p, pick, NULL);
+    list_for_each_entry (pick, &w->in_flight, node_) {
+        if (pick->shadow_ != NULL)
+            pool_shadow_put_locked(p, pick, NULL);
+    }
 }
 
 void pool_shadow_fini_locked(struct pool *p)

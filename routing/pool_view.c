@@ -277,7 +277,7 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
         return;
     }
     q.explain = out;
-    pool_policy_choose_locked(p, &q, &choice);
+    pool_choose_locked(p, &q, &choice);
     out->worker = worker_ref(choice.worker);
     out->reason = r->retry ? PICK_RETRY : choice.reason;
     /* Only the chosen worker, maybe a fallback or activated, is not passed over. */

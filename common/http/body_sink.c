@@ -188,7 +188,8 @@ static bool is_for_file(const struct body_sink_limits *l, uint64_t bytes)
 void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
 {
     drop_claims(b);
-    body_file_throw(bin, b->file);
+    if (b->file != NULL)
+        body_file_throw(bin, b->file);
     uncount_memory(b);
     text_fini(&b->memory);
     *b = (struct body_sink){0};

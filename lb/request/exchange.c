@@ -38,7 +38,8 @@ static void free_exchange(struct loop_deferred *d)
 
     ASSERT(x->limits == NULL || list_empty(&x->leases));
     limit_store_drop(x);
-    limit_set_unref(x->limits);
+    if (x->limits != NULL)
+        limit_set_unref(x->limits);
     for (unsigned i = 0; i < x->ntried; ++i)
         worker_unref(x->tried[i]);
     if (x->last != NULL)

@@ -126,7 +126,8 @@ static bool serve_stored(struct exchange *x, const struct response_store_need *n
 
 void limit_store_drop(struct exchange *x)
 {
-    stored_maker_destroy(x->stored_maker);
+    if (x->stored_maker != NULL)
+        stored_maker_destroy(x->stored_maker);
     x->stored_maker = NULL;
 }
 

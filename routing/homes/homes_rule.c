@@ -340,7 +340,7 @@ static bool rule_choose(struct choosing *g)
     if (home == NULL)
         return choose_worker(g, best_other(g), HOMES_OVERFLOW);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
-    g->owned = homes_owns(g->h, g->r->cls);
+    g->owned = !homes_shared(g->h) || homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */
     if (g->out->home_us > g->out->least_us &&
         (leave_unserved(g, home) || relieve_home(g, home) || (g->owned && leave_flood(g, home))))
