@@ -197,7 +197,6 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
     const struct addr *addresses = l->nlisten != 0 ? l->listen : c->listen;
     size_t n = l->nlisten != 0 ? l->nlisten : c->nlisten;
     const struct addr_listen_options o = {.backlog = (int)c->s.backlog, .mode = c->listen_mode};
-    char text[ADDR_TEXT_MAX];
 
     ASSERT(n <= LISTENERS_MAX);
     for (; out->n < n; ++out->n) {
@@ -206,7 +205,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 
         if (e == ERR_OK)
             continue;
-        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
+        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_text(a),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         while (out->n != 0)
             close(out->fds[--out->n]);
@@ -263,11 +262,10 @@ static bool start_server(struct poolcounter *p)
     if (sockets.n == 0 && !bind_sockets(p, &sockets))
         return false;
     for (size_t i = 0; i < sockets.n; ++i) {
-        char text[ADDR_TEXT_MAX];
         struct addr a;
 
         if (addr_of_socket(sockets.fds[i], &a) == ERR_OK)
-            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
+            log_info(NULL, "listening", "address=%s", addr_text(&a));
     }
     if (!pc_settle_rights(p, &sockets))
         return false;

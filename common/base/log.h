@@ -99,5 +99,7 @@ uint64_t log_dropped(void);
 #define LOG_CUT_ROOM (LOG_VALUE_MAX + 4)
 /* S as a string for a log line: longer input is cut, ending in "..."; NUL becomes "?". */
 const char *log_cut(struct slice s, char out[LOG_CUT_ROOM]);
+/* The same, in memory that is valid until the end of the block. */
+#define log_shown(s) log_cut((s), (char[LOG_CUT_ROOM]){""})
 
 #endif

@@ -202,11 +202,10 @@ const struct addr *http_conn_local(struct http_conn *c)
 struct slice http_conn_host(struct http_conn *c, struct http_request *req)
 {
     const struct addr *local = http_conn_local(c);
-    char text[ADDR_TEXT_MAX];
 
     if (local->sa.sa_family == AF_UNIX)
         return SLICE_LIT("localhost");
-    return http_request_retain(req, slice_of(addr_format(local, text)));
+    return http_request_retain(req, slice_of(addr_text(local)));
 }
 
 bool http_conn_client_has_tls(const struct http_conn *c)

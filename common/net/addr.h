@@ -37,6 +37,8 @@ enum err addr_parse(struct slice text, struct addr *out) must_check;
 bool addr_parse_ip(struct slice text, int family, struct addr *out) must_check;
 /* Writes the canonical text with a NUL, and returns OUT. An unnamed unix peer is "unix:". */
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
+/* The same, in memory that is valid until the end of the block. */
+#define addr_text(a) addr_format((a), (char[ADDR_TEXT_MAX]){""})
 /* Writes the address without port and with a NUL, as in REMOTE_ADDR and X-Forwarded-For:
  * "127.0.0.1", "::1", "unix:". */
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX]);

@@ -472,7 +472,6 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     a->addresses = xcalloc(c->n + 1, sizeof(*a->addresses));
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < c->n && e == ERR_OK; ++i) {
-        char text[ADDR_TEXT_MAX];
         int fd = inherited_take_socket(h, &c->addresses[i], NULL, 0);
 
         if (fd < 0)
@@ -482,8 +481,7 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
             e = addr_of_socket(fd, &a->addresses[a->naddresses++]);
         } else {
             log_error(NULL, "admin-listen-failed", "address=%s reason=\"%s\"",
-                      addr_format(&c->addresses[i], text),
-                      e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+                      addr_text(&c->addresses[i]), e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         }
     }
     if (e == ERR_OK)

@@ -323,8 +323,7 @@ void daemon_notify(const char *state)
         return;
     size_t n = strlen(name);
     if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(sa.sun_path)) {
-        char escaped[LOG_CUT_ROOM];
-        log_warn(NULL, "notify-socket-invalid", "name=\"%s\"", log_cut(slice_of(name), escaped));
+        log_warn(NULL, "notify-socket-invalid", "name=\"%s\"", log_shown(slice_of(name)));
         return;
     }
     memcpy(sa.sun_path, name, n);

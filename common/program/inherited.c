@@ -151,13 +151,12 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
 {
     const struct addr_listen_options o = {.mode = mode};
     struct inherited_item one = {.bound = *address};
-    char shown[ADDR_TEXT_MAX];
 
     if (inherited_find(h, "socket", address, NULL, 0) != NULL)
         return true;
     enum err e = addr_listen(address, &o, &one.fd);
     if (e != ERR_OK) {
-        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_format(address, shown),
+        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_text(address),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         return false;
     }

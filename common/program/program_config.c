@@ -72,13 +72,10 @@ void config_addr_check_free(const struct config *file, const struct config_node 
                             const char *what, const struct addr *a, const char *other,
                             const struct addr *others, size_t n, struct diag *d)
 {
-    char text[ADDR_TEXT_MAX];
-    char taken[ADDR_TEXT_MAX];
-
     for (size_t k = 0; k < n; ++k) {
         if (addr_overlaps(a, &others[k])) {
             config_complain(file, config_item(at, i), d, "%s: %s is in use by %s: %s", what,
-                            addr_format(a, text), other, addr_format(&others[k], taken));
+                            addr_text(a), other, addr_text(&others[k]));
             return;
         }
     }

@@ -326,10 +326,8 @@ static struct tree_entry *directory_enter(struct tree *base, const char *path, c
     char file[PROVIDER_NAME_ROOM];
 
     if (!provider_name_encode(name, file)) {
-        char escaped[LOG_CUT_ROOM];
-
         log_error(NULL, "registration-failed", "path=%s%s name=%s reason=\"%s\"", t->root, path,
-                  log_cut(slice_of(name), escaped),
+                  log_shown(slice_of(name)),
                   name[0] == '\0' ? "empty name" : "name too long for a file");
         return NULL;
     }

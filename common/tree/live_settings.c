@@ -125,7 +125,6 @@ static void log_unknown(struct live_settings *l)
     json_object_foreach(l->properties, name, value)
     {
         size_t n = strnlen(name, WARNED_NAME_MAX);
-        char shown[LOG_CUT_ROOM];
         /* Links have been followed; `type` is the tree's own. */
         bool known = slice_is(slice_of(name), "type") ||
                      slice_ends(slice_of(name), SLICE_LIT(" ->")) ||
@@ -138,7 +137,7 @@ static void log_unknown(struct live_settings *l)
             continue;
         json_object_setn_new_nocheck(l->warned, name, n, json_true());
         log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
-                 log_cut(slice_of(name), shown));
+                 log_shown(slice_of(name)));
     }
 }
 
@@ -270,8 +269,6 @@ static size_t log_changes(const struct live_settings *l, const struct values *c)
 
     for (size_t i = 0; i < l->nrows; ++i) {
         const struct setting_row *row = l->rows[i];
-        char old_shown[LOG_CUT_ROOM];
-        char new_shown[LOG_CUT_ROOM];
 
         if (values_same(l, i, c, &l->now))
             continue;
@@ -282,7 +279,7 @@ static size_t log_changes(const struct live_settings *l, const struct values *c)
         settings_print(row, c->s, &after);
         log_info(l->o.subject, "setting-changed",
                  "path=%s setting=%s from=\"%s\" to=\"%s\" origin=%s", l->path, row->name,
-                 log_cut(text_slice(&before), old_shown), log_cut(text_slice(&after), new_shown),
+                 log_shown(text_slice(&before)), log_shown(text_slice(&after)),
                  setting_origin_text(c->origins[i]));
     }
     text_fini(&before);

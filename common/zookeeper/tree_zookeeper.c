@@ -130,15 +130,13 @@ static void zk_read_restart(struct zk_read *r)
 static void quarantine_node(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
-    char path[LOG_CUT_ROOM];
-
     if (!r->quarantined) {
         ++t->counts.quarantined;
         log_error(
             NULL, "tree-node-quarantined",
             "path=%s bytes=%d children=%d for_ms=%d reason=\"reading it breaks the "
             "connection\" hint=\"responses of ZooKeeper are limited to 1 MiB: make it smaller\"",
-            log_cut(slice_of(r->node->path), path), r->seen.dataLength, r->seen.numChildren,
+            log_shown(slice_of(r->node->path)), r->seen.dataLength, r->seen.numChildren,
             ZK_QUARANTINE_MS);
     }
     r->quarantined = true;
@@ -394,10 +392,8 @@ static void zk_node_data(struct zk_node *n, const struct zk_call *c)
         v = trimmed.len == 0 ? json_object() : node_object_parse(trimmed, NODE_BYTES_MAX, why);
     /* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
     if (n->exists && v == NULL && n->watched == NULL) {
-        char path[LOG_CUT_ROOM];
-
         log_warn(NULL, "registration-invalid", "path=%s reason=\"%s\"",
-                 log_cut(slice_of(n->path), path), why);
+                 log_shown(slice_of(n->path)), why);
         v = json_object();
         if (fits)
             json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
@@ -418,10 +414,8 @@ static void add_member(struct zk_node *list, const char *name)
     int len = snprintf(path, sizeof(path), "%s/%s", list->path, name);
 
     if (len < 0 || len > TREE_PATH_MAX) {
-        char escaped[LOG_CUT_ROOM];
-
         log_warn(NULL, "registration-invalid", "path=%s reason=\"name too long\"",
-                 log_cut(slice_of(list->path), escaped));
+                 log_shown(slice_of(list->path)));
         return;
     }
     struct zk_node *n = zk_node_get(list->tree, path);
@@ -448,10 +442,8 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
     json_t *unused;
 
     if (c->nthere > TREE_CHILDREN_MAX) {
-        char path[LOG_CUT_ROOM];
-
         log_warn(NULL, "tree-too-many-registrations", "path=%s count=%zu limit=%d",
-                 log_cut(slice_of(list->path), path), c->nthere, TREE_CHILDREN_MAX);
+                 log_shown(slice_of(list->path)), c->nthere, TREE_CHILDREN_MAX);
     }
     list_for_each_entry (n, &list->members, in_list)
         n->marked = false;

@@ -95,10 +95,7 @@ static void on_zk_entry_retry(struct timer *timer)
 
 static void registration_failed(struct tree_entry *e, const struct zk_call *c)
 {
-    char path[LOG_CUT_ROOM];
-
-    log_error(NULL, "registration-failed", "path=%s reason=\"%s\"",
-              log_cut(slice_of(c->path), path),
+    log_error(NULL, "registration-failed", "path=%s reason=\"%s\"", log_shown(slice_of(c->path)),
               c->result == ZNOAUTH ? "no permission" : zerror(c->result));
     timer_start(e->tree->base.loop, &e->retry, ZK_RETRY_MS);
 }
@@ -129,15 +126,13 @@ static void on_created(struct zk_call *c)
 static void on_checked(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
-    char path[LOG_CUT_ROOM];
-
     e->call = NULL;
     if (c->result == ZCONNECTIONLOSS) {
         e->check = true;
     } else if (c->result == ZNONODE) {
         if (e->held)
             log_warn(NULL, "registration-removed", "path=%s action=\"re-registering\"",
-                     log_cut(slice_of(e->path), path));
+                     log_shown(slice_of(e->path)));
         e->held = false;
         e->check = false;
     } else if (c->result != ZOK) {
@@ -147,8 +142,7 @@ static void on_checked(struct zk_call *c)
         e->held = false;
         if (!e->reported)
             log_info(NULL, "registration-name-taken",
-                     "path=%s action=\"wait for its owner to exit\"",
-                     log_cut(slice_of(e->path), path));
+                     "path=%s action=\"wait for its owner to exit\"", log_shown(slice_of(e->path)));
         e->reported = true;
         timer_start(e->tree->base.loop, &e->retry, TAKEN_MS);
         if (!e->check && e->bytes != NULL)
@@ -267,10 +261,8 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         zk_name_encode(name, encoded) && strlen(path) + 1 + strlen(encoded) <= TREE_PATH_MAX;
 
     if (!possible) {
-        char escaped[LOG_CUT_ROOM];
-
         log_error(NULL, "registration-failed", "path=%s name=%s reason=\"not a valid node name\"",
-                  path, log_cut(slice_of(name), escaped));
+                  path, log_shown(slice_of(name)));
         return NULL;
     }
     int len = snprintf(full, sizeof(full), "%s/%s", path, encoded);

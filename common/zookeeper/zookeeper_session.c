@@ -210,9 +210,7 @@ static void on_node_watch(zhandle_t *zh, int type, int state, const char *path, 
 /* The library writes a line for every attempt to connect; and passwords never. */
 static void on_log(const char *line)
 {
-    char escaped[LOG_CUT_ROOM];
-
-    log_debug(NULL, "zookeeper-client", "line=\"%s\"", log_cut(slice_of(line), escaped));
+    log_debug(NULL, "zookeeper-client", "line=\"%s\"", log_shown(slice_of(line)));
 }
 
 /* ---- the session's own thread ---- */

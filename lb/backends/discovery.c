@@ -201,11 +201,9 @@ static void detach_provider(struct provider *p, bool expected)
 
 static void set_rejected(struct provider *p, const char *why)
 {
-    char escaped[LOG_CUT_ROOM];
-
     if (why != NULL && p->why != why)
         log_warn(NULL, "registration-rejected", "application=%s provider=%s reason=\"%s\"",
-                 p->membership->app->name, log_cut(slice_of(p->name), escaped), why);
+                 p->membership->app->name, log_shown(slice_of(p->name)), why);
     p->membership->providers.nrejected += (why != NULL) - (p->why != NULL);
     p->why = why;
 }
@@ -546,13 +544,12 @@ static void put_rejected(const struct membership *ms, struct json_writer *w, con
     json_open_array(w, name);
     for (size_t i = 0; i < ms->providers.n && shown < REJECTED_SHOWN_MAX; ++i) {
         const struct provider *p = ms->providers.items[i];
-        char escaped[LOG_CUT_ROOM];
 
         if (p->why == NULL)
             continue;
         if (why)
             json_open_object(w, NULL);
-        json_put_text(w, why ? "name" : NULL, slice_of(log_cut(slice_of(p->name), escaped)));
+        json_put_text(w, why ? "name" : NULL, slice_of(log_shown(slice_of(p->name))));
         if (why) {
             json_put_text(w, "why", slice_of(p->why));
             json_close_object(w);

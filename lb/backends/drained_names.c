@@ -26,11 +26,10 @@ static void drop_oldest(struct drained_names *d)
 {
     while (json_array_size(d->names) > DRAINED_NAMES_MAX) {
         const char *name = json_string_value(json_array_get(d->names, 0));
-        char shown[LOG_CUT_ROOM];
 
         log_warn(NULL, "drained-list-full",
                  "application=%s worker=%s reason=\"more than %d drained\"", d->application,
-                 log_cut(slice_of(name), shown), DRAINED_NAMES_MAX);
+                 log_shown(slice_of(name)), DRAINED_NAMES_MAX);
         (void)json_array_remove(d->names, 0);
     }
 }

@@ -79,7 +79,6 @@ static bool self_measure_load(const struct member *m, const char *path, struct r
 {
     struct text bytes = {0};
     char why[160];
-    char escaped[LOG_CUT_ROOM];
     const char *bad = NULL;
     enum err e = file_read_state(path, RESUME_LINE_MAX, &bytes);
     struct slice line = text_slice(&bytes);
@@ -97,11 +96,11 @@ static bool self_measure_load(const struct member *m, const char *path, struct r
         bad = err_text(e);
     }
     if (bad != NULL) {
-        log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"",
-                 log_cut(slice_of(path), escaped), bad);
+        log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"", log_shown(slice_of(path)),
+                 bad);
         if (file_set_aside(path) != ERR_OK)
             log_warn(NULL, "resume-file-not-renamed", "file=%s reason=\"%s\"",
-                     log_cut(slice_of(path), escaped), strerror(errno));
+                     log_shown(slice_of(path)), strerror(errno));
     }
     text_fini(&bytes);
     if (bad != NULL || e != ERR_OK)

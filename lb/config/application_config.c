@@ -229,14 +229,13 @@ static void read_worker(struct configuration *c, struct application_config *a,
         s->resume = a->s.resume;
     if (s->address != NULL) {
         enum err e = addr_parse(slice_of(s->address), &out->addr);
-        char canonical[ADDR_TEXT_MAX];
 
         out->named = e == ERR_UNSUPPORTED;
         if (e == ERR_OK) {
             if (out->addr.sa.sa_family != AF_UNIX && addr_port(&out->addr) == 0)
                 config_complain(&c->file, node, d, "workers: %s: port is missing", s->address);
             free(s->address);
-            s->address = xstrdup(addr_format(&out->addr, canonical));
+            s->address = xstrdup(addr_text(&out->addr));
         } else if (!out->named) {
             config_complain(&c->file, node, d, "workers: %s: %s", s->address,
                             config_addr_problem(e));

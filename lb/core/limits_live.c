@@ -390,14 +390,13 @@ static void assemble_rules(struct loop_deferred *later)
 
 static void warn_name(const struct limits_live *l, struct slice name, const char *why)
 {
-    char shown[LOG_CUT_ROOM];
     size_t n = name.len < LIMIT_NAME_MAX ? name.len : LIMIT_NAME_MAX;
 
     if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name.p, n) != NULL)
         return;
     json_object_setn_new_nocheck(l->warned, name.p, n, json_true());
     log_warn(NULL, "limit-rejected", "application=%s path=%s limit_name=\"%s\" reason=\"%s\"",
-             l->app->name, l->path, log_cut(name, shown), why);
+             l->app->name, l->path, log_shown(name), why);
 }
 
 /* The limit called NAME, created if there is none yet; NULL: NAME cannot have one. */

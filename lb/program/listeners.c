@@ -44,11 +44,10 @@ enum { CERTIFICATES_MS = 1000 };
 static void on_certificates_timer(struct timer *timer)
 {
     struct listeners *ls = container_of(timer, struct listeners, certificates);
-    char address[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < ls->n; ++i) {
         if (ls->items[i].config->tls != NULL)
-            tls_listener_poll(ls->items[i].config->tls, addr_format(&ls->items[i].bound, address),
+            tls_listener_poll(ls->items[i].config->tls, addr_text(&ls->items[i].bound),
                               loop_now_ms(ls->control));
     }
     timer_start(ls->control, &ls->certificates, CERTIFICATES_MS);
@@ -118,9 +117,8 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     ls->n = config->nlistens;
     for (size_t i = 0; i < ls->n && good; ++i) {
         struct listen_config *c = &config->listens[i];
-        char name[ADDR_TEXT_MAX];
         int *left;
-        size_t n = inherited_take_listener(inherited, &c->addr, addr_format(&c->addr, name), &left);
+        size_t n = inherited_take_listener(inherited, &c->addr, addr_text(&c->addr), &left);
 
         ls->items[i].config = c;
         enum err e = open_sockets(&ls->items[i], left, n, nloops);
@@ -138,10 +136,8 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
 
 static void log_notes(const struct listener *l)
 {
-    char address[ADDR_TEXT_MAX];
-
     if (l->config->tls != NULL)
-        tls_listener_log_notes(l->config->tls, addr_format(&l->bound, address));
+        tls_listener_log_notes(l->config->tls, addr_text(&l->bound));
 }
 
 /* On the loop. */
@@ -169,13 +165,12 @@ bool listeners_open(struct listeners *ls, struct lb *lb)
 {
     for (size_t i = 0; i < ls->n; ++i) {
         const struct listener *l = &ls->items[i];
-        char address[ADDR_TEXT_MAX];
         enum err e = ERR_OK;
 
         for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
             e = addr_start_listening(l->fds[k], 0); /* no effect on an inherited socket */
         if (e != ERR_OK) {
-            listeners_complain(addr_format(&l->bound, address), e);
+            listeners_complain(addr_text(&l->bound), e);
             return false;
         }
     }

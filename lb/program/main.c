@@ -69,7 +69,6 @@ static void lb_serve(struct lb *lb)
     size_t n = p->config.nlistens;
     struct text addresses = {0};
     struct text admin = {0};
-    char address[ADDR_TEXT_MAX];
 
     if (p->listeners == NULL)
         p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
@@ -91,7 +90,7 @@ static void lb_serve(struct lb *lb)
     set_own_addresses(lb);
     for (size_t i = 0; i < lb->nown; ++i)
         text_addf(i < n ? &addresses : &admin, "%s%s", i == 0 || i == n ? "" : ",",
-                  addr_format(&lb->own[i], address));
+                  addr_text(&lb->own[i]));
     log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
              admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
     text_fini(&addresses);
@@ -100,7 +99,7 @@ static void lb_serve(struct lb *lb)
     for (size_t i = 0; i < lb->napplications; ++i) {
         membership_recheck_providers(lb->applications[i]->membership);
         membership_register(lb->applications[i]->membership, names.items, names.n,
-                            lb->nown > n ? addr_format(&lb->own[n], address) : NULL);
+                            lb->nown > n ? addr_text(&lb->own[n]) : NULL);
     }
     text_list_fini(&names);
     inherited_ready(&p->inherited, lb->control, NULL, NULL);

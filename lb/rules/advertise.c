@@ -95,7 +95,6 @@ struct text_list advertise_names(const struct text_list *configured, const struc
 {
     struct text_list names = {0};
     unsigned port = 0;
-    char room[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < n && port == 0; ++i)
         port = addr_port(&listeners[i]);
@@ -114,7 +113,7 @@ struct text_list advertise_names(const struct text_list *configured, const struc
         if (addr_is_wildcard(&listeners[i]))
             add_machine(&names, addr_plain(&listeners[i]).sa.sa_family, addr_port(&listeners[i]));
         else
-            add_name(&names, addr_format(&listeners[i], room));
+            add_name(&names, addr_text(&listeners[i]));
     }
     return names;
 }

@@ -86,7 +86,6 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     uint64_t oldest_ms = v->oldest_us / 1000;
     const struct backend *k = r->known;
     struct json_writer *w = p->w;
-    char text[ADDR_TEXT_MAX];
 
     json_open_object(w, NULL);
     json_put_text(w, "name", slice_of(r->name));
@@ -94,7 +93,7 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     if (k != NULL && k->peer != NULL)
         json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
     if (k != NULL && k->standby.addr.len != 0) {
-        json_put_text(w, "standby", slice_of(addr_format(&k->standby.addr, text)));
+        json_put_text(w, "standby", slice_of(addr_text(&k->standby.addr)));
         json_put_bool(w, "on_standby", k->standby.in_use);
     }
     json_put_text(w, "instance", slice_of(r->worker != NULL ? worker_instance(r->worker) : ""));

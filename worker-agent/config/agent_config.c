@@ -550,11 +550,8 @@ struct seen_address {
 
 static int compare_seen(const void *a, const void *b)
 {
-    char x[ADDR_TEXT_MAX];
-    char y[ADDR_TEXT_MAX];
-
-    return strcmp(addr_format(&((const struct seen_address *)a)->addr, x),
-                  addr_format(&((const struct seen_address *)b)->addr, y));
+    return strcmp(addr_text(&((const struct seen_address *)a)->addr),
+                  addr_text(&((const struct seen_address *)b)->addr));
 }
 
 /* Two that listen at one address would take each other's requests. */
@@ -581,14 +578,13 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
                                 1, d);
     qsort(seen, n, sizeof(*seen), compare_seen);
     for (size_t i = 1; i < n; ++i) {
-        char text[ADDR_TEXT_MAX];
         const struct addr *a = &seen[i].addr;
 
         if (compare_seen(&seen[i - 1], &seen[i]) == 0 &&
             (a->sa.sa_family == AF_UNIX || addr_port(a) != 0))
             config_complain(&c->yaml, c->s.applications, d,
                             "applications: %s and %s both listen at %s", seen[i - 1].app->name,
-                            seen[i].app->name, addr_format(a, text));
+                            seen[i].app->name, addr_text(a));
     }
     free(seen);
 }

@@ -150,11 +150,9 @@ static void front_reject(const struct slot *s, struct http_request *req, struct 
 /* An application's own address is open to all peers. */
 static bool is_allowed(const struct agent_front *f, const struct slot *s, const struct addr *peer)
 {
-    char text[ADDR_TEXT_MAX];
-
     if (s == NULL || networks_have(f->allow, peer))
         return true;
-    log_warn(s, "connection-not-allowed", "client=%s", addr_format(peer, text));
+    log_warn(s, "connection-not-allowed", "client=%s", addr_text(peer));
     return false;
 }
 
@@ -260,7 +258,6 @@ bool front_listen(struct agent_front *f, struct front_listener *l)
                                                f->tls != NULL ? tls_listener_context(f->tls) : NULL,
                                            .allows = allows_peer,
                                            .tag = l};
-    char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;
 
@@ -269,7 +266,7 @@ bool front_listen(struct agent_front *f, struct front_listener *l)
                                l->slot != NULL ? (int)l->slot->core.n : -1);
     if (fd < 0 && addr_listen(&l->addr, &lo, &fd) != ERR_OK) {
         log_error(l->slot != NULL ? (const void *)l->slot : l->group, "listen-failed",
-                  "address=%s reason=\"%s\"", addr_format(&l->addr, text), strerror(errno));
+                  "address=%s reason=\"%s\"", addr_text(&l->addr), strerror(errno));
         return false;
     }
     if (addr_of_socket(fd, &bound) == ERR_OK && l->addr.sa.sa_family != AF_UNIX)

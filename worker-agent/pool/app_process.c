@@ -244,8 +244,6 @@ static void start_hint(const struct app_process *p, char out[START_HINT_MAX])
 {
     uid_t any;
     struct addr at;
-    char found[ADDR_TEXT_MAX];
-    char given[ADDR_TEXT_MAX];
     unsigned port = addr_port(&p->addr);
     bool by_port = p->group->config->listen == LISTEN_BY_PORT;
     bool listens = process_listener_find("/proc", p->pid, port, &at);
@@ -255,11 +253,11 @@ static void start_hint(const struct app_process *p, char out[START_HINT_MAX])
     if (p->probe.connect_errno == EPERM)
         snprintf(out, START_HINT_MAX, "its socket must be bound by its user, and not be a link");
     else if (p->probe_status == 0 && listens && !reached)
-        snprintf(out, START_HINT_MAX, "it listens at %s and must listen at %s",
-                 addr_format(&at, found), addr_format(&p->addr, given));
+        snprintf(out, START_HINT_MAX, "it listens at %s and must listen at %s", addr_text(&at),
+                 addr_text(&p->addr));
     else if (p->probe_status == 0 && by_port && !listens)
         snprintf(out, START_HINT_MAX, "it does not listen yet; it must listen at %s",
-                 addr_format(&p->addr, given));
+                 addr_text(&p->addr));
     else
         snprintf(out, START_HINT_MAX, "raise start_timeout if it is only slow");
 }

@@ -270,7 +270,6 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
 {
     struct http_response *response = http_request_take(req, sizeof(*response));
     struct resume_stream *st = xcalloc(1, sizeof(*st));
-    char peer[ADDR_TEXT_MAX];
     struct text lines = {0};
 
     st->slot = s;
@@ -284,7 +283,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
     http_response_init(response, req, conn, &events, st);
-    log_info(s, "resume-stream-accepted", "client=%s", addr_format(http_conn_peer(conn), peer));
+    log_info(s, "resume-stream-accepted", "client=%s", addr_text(http_conn_peer(conn)));
     if (full || s->group->pool->leaving || slot_is_retired(s)) {
         st->ended = true;
         http_response_simple(response, 503, "text/plain; charset=utf-8",

@@ -361,7 +361,6 @@ bool slot_listen(struct slot *s)
     struct app_pool *pool = g->pool;
     uint64_t now_ms = loop_now_ms(pool->loop);
     const struct conn_pool_settings cs = group_conn_settings(g);
-    char text[ADDR_TEXT_MAX];
 
     if (g->at_start->has_address) {
         if (!pool->listen(pool->front, &s->listens))
@@ -372,8 +371,8 @@ bool slot_listen(struct slot *s)
     if (s->attached == NULL)
         return true;
     /* An externally managed process is regarded as always present and unchanged. */
-    s->attached_backend = conn_pool_backend(
-        pool->conn_pool, slice_of(addr_format(s->attached, text)), slice_of(s->instance), 0, &cs);
+    s->attached_backend = conn_pool_backend(pool->conn_pool, slice_of(addr_text(s->attached)),
+                                            slice_of(s->instance), 0, &cs);
     core_enter(&s->core, &s->attached_process, now_ms);
     core_ready(&s->attached_process, now_ms);
     return true;
