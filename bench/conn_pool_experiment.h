@@ -12,8 +12,7 @@
  * a request is 64 bytes there and back. So figures hold little beside the system calls, as the
  * document's do.
  */
-#ifndef RLB_BENCH_CONN_POOL_EXPERIMENT_H
-#define RLB_BENCH_CONN_POOL_EXPERIMENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -68,5 +67,3 @@ struct experiment_run {
 void experiment_recycled(struct experiment_run *run, double held_us);
 void experiment_run_threads(struct experiment_run *run);
 void experiment_run_loops(struct experiment_run *run);
-
-#endif

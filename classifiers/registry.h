@@ -3,8 +3,7 @@
  * Configured classifiers: built in (host, regex) or a plugin. Made at start or reload by the
  * control thread; classifying is safe from any thread. Owned by the application.
  */
-#ifndef RLB_CLASSIFIERS_REGISTRY_H
-#define RLB_CLASSIFIERS_REGISTRY_H
+#pragma once
 
 #include "classifiers/classifier.h"
 #include "common/base/limits.h"
@@ -43,5 +42,3 @@ const char *classifier_kind(const struct classifier *k);
 /* The settings of regex and plugin, for the manual. */
 enum { CLASSIFIER_TABLES = 2 };
 extern const struct settings_table *const classifier_tables[CLASSIFIER_TABLES];
-
-#endif

@@ -4,8 +4,7 @@
  * search are bounded. Immutable once compiled, except for the scratch memory of searches, which is
  * retained for the next; owned by its creator. Any thread, several at once.
  */
-#ifndef RLB_CLASSIFIERS_SEARCH_H
-#define RLB_CLASSIFIERS_SEARCH_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -42,5 +41,3 @@ int search_group(const struct search *s, const char *name);
  */
 enum search_result search_run(struct search *s, struct slice subject, uint32_t group,
                               struct slice *part);
-
-#endif

@@ -3,8 +3,7 @@
  * The daemon's YAML file, completely read and checked, or the defaults if there is none. Owned by
  * the caller of configuration_read. Constant after that; any thread.
  */
-#ifndef RLB_POOLCOUNTER_CONFIGURATION_H
-#define RLB_POOLCOUNTER_CONFIGURATION_H
+#pragma once
 
 #include "common/config/settings.h"
 #include "common/counters/counter.h"
@@ -77,5 +76,3 @@ bool command_line_option(void *line, int letter, const char *value);
 /* Fills `listen` after all options. Returns false if one is not a valid address, after printing
  * that to stderr. */
 bool command_line_finish(void *line);
-
-#endif

@@ -3,8 +3,7 @@
  * The assembled program: owns the control loop (signals, admin address) and the server. Main
  * thread.
  */
-#ifndef RLB_POOLCOUNTER_PROGRAM_H
-#define RLB_POOLCOUNTER_PROGRAM_H
+#pragma once
 
 #include "common/program/admin.h"
 #include "common/program/daemon.h"
@@ -33,5 +32,3 @@ struct poolcounter {
 void status_add(struct poolcounter *p);
 /* --describe stats: the metrics, as Markdown. */
 void status_describe(FILE *out);
-
-#endif

@@ -5,8 +5,7 @@
  * epoll. Other threads use server_call. It borrows configuration and metrics, which must outlive
  * it.
  */
-#ifndef RLB_POOLCOUNTER_SERVER_H
-#define RLB_POOLCOUNTER_SERVER_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "common/stats/stats.h"
@@ -16,7 +15,6 @@
 enum poolcounter_stat {
 #define STAT(name, kind, unit, doc) STAT_##name,
 #include "poolcounter/stats.def"
-#undef STAT
     POOLCOUNTER_STATS
 };
 
@@ -99,5 +97,3 @@ struct server_snapshot {
 /* Fills OUT, a struct server_snapshot, which is to be released with server_snapshot_fini. */
 void server_snapshot(struct server *s, void *out);
 void server_snapshot_fini(struct server_snapshot *snapshot);
-
-#endif

@@ -8,8 +8,7 @@
  *                                                                    | woken
  *                                         server_deliver  <----------+      (to other clients)
  */
-#ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
-#define RLB_POOLCOUNTER_SERVER_INTERNAL_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/counters/pool_counter_line.h"
@@ -200,5 +199,3 @@ void client_wake(struct client_lock *cl);
  * the round.
  */
 void client_close(struct server_client *c);
-
-#endif

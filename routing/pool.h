@@ -6,8 +6,7 @@
  * has left and every request was put. Shared by all loops: every function acquires pool->lock,
  * holds it briefly, and while holding it makes no callbacks except pool_request.unfit.
  */
-#ifndef RLB_ROUTING_POOL_H
-#define RLB_ROUTING_POOL_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
@@ -23,7 +22,6 @@ struct json_writer;
 enum pool_policy {
 #define POLICY(name, text, rule, doc) POOL_POLICY_##name,
 #include "routing/pool_policy.def"
-#undef POLICY
     POOL_POLICIES
 };
 const char *pool_policy_text(enum pool_policy policy);
@@ -80,7 +78,6 @@ static inline bool pool_hash_balances(uint64_t percent)
 enum pick_reason {
 #define REASON(name, text, doc) PICK_##name,
 #include "routing/pick_reason.def"
-#undef REASON
     PICK_REASONS
 };
 const char *pick_reason_text(enum pick_reason r);
@@ -407,5 +404,3 @@ struct pool_class_view {
 void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out);
 /* The version that gets requests if single_version is set; else "". */
 void pool_active_version(struct pool *p, char *out, size_t room);
-
-#endif

@@ -26,8 +26,7 @@
  *
  * Only choose has other forms: pool_explain calls it alone, and other policies have their own.
  */
-#ifndef RLB_ROUTING_POOL_INTERNAL_H
-#define RLB_ROUTING_POOL_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 
@@ -436,5 +435,3 @@ static inline void pool_release_locked(struct pool *p, struct list *released)
     else
         p->owes_grants = false;
 }
-
-#endif

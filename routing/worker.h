@@ -6,8 +6,7 @@
  * for what pool.c stores under the pool's lock, and the last report of its backlog. May be the
  * subject of a log line (common/base/log.h).
  */
-#ifndef RLB_ROUTING_WORKER_H
-#define RLB_ROUTING_WORKER_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -62,5 +61,3 @@ const char *worker_name(const struct worker *w);
 struct slice worker_name_slice(const struct worker *w);
 const char *worker_instance(const struct worker *w);
 void *worker_context(const struct worker *w);
-
-#endif

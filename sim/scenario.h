@@ -4,8 +4,7 @@
  * classifier over the same requests. A plan is owned by its creator, and constant while it runs; a
  * result is a plain value.
  */
-#ifndef RLB_SIM_SCENARIO_H
-#define RLB_SIM_SCENARIO_H
+#pragma once
 
 #include "sim/workload.h"
 #include "sim/world.h"
@@ -13,7 +12,6 @@
 enum scenario {
 #define SCENARIO(name, ...) SCENARIO_##name,
 #include "sim/scenario.def"
-#undef SCENARIO
     SCENARIOS
 };
 const char *scenario_name(enum scenario s);
@@ -98,5 +96,3 @@ struct plan_result {
 /* Runs P with pools of settings S. C has the class of each request. Deterministic. */
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out);
-
-#endif

@@ -3,8 +3,7 @@
  * Generates a trace from a description: a few sites get most of the requests, and pages need mostly
  * the objects in the middle of their site's range. Random, by a seed. Plain values; any thread.
  */
-#ifndef RLB_SIM_WORKLOAD_H
-#define RLB_SIM_WORKLOAD_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -107,5 +106,3 @@ enum { WORKLOAD_COSTLY = 10 };
 /* Append a part to OUT. Errors: ERR_TOO_LARGE: the trace is full. */
 enum err workload_draw(const struct workload *w, const struct workload_part *part,
                        struct trace *out) must_check;
-
-#endif

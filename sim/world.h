@@ -10,8 +10,7 @@
  * agent does, and sends resumes. What is not modelled: the balancer's own time, the network's, and
  * time-outs. Deterministic. Owned by its creator; single-threaded.
  */
-#ifndef RLB_SIM_WORLD_H
-#define RLB_SIM_WORLD_H
+#pragma once
 
 #include "routing/pool.h"
 #include "sim/parts.h"
@@ -129,5 +128,3 @@ void figures_of(const struct world_record *records, const struct figures_part *p
 /* Share of the requests that the workers FIRST .. LAST - 1 got. */
 double figures_share(const struct world_record *records, const struct figures_part *part,
                      unsigned first, unsigned last);
-
-#endif

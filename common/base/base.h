@@ -3,8 +3,7 @@
  * What every file may use: attributes, slices, assertions, memory that never fails.
  * Nothing here owns anything; safe from any thread.
  */
-#ifndef RLB_BASE_BASE_H
-#define RLB_BASE_BASE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,6 +21,8 @@
  * through the caller. */
 #define noinline_ __attribute__((noinline))
 #define returns_nonnull_ __attribute__((returns_nonnull))
+/* A parameter that the type of the function requires, and this function does not need. */
+#define unused_ __attribute__((unused))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
@@ -54,6 +55,12 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
 static inline int compare_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
+}
+
+/* For qsort() of elements that begin with a uint64_t: the smallest first. */
+static inline int ascending_u64(const void *a, const void *b)
+{
+    return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /* Reads a counter that other threads increment. */
@@ -103,6 +110,4 @@ char *xasprintf(const char *fmt, ...) printf_like(1, 2) returns_nonnull_;
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define RLB_CHECKED
-#endif
-
 #endif

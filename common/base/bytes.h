@@ -3,8 +3,7 @@
  * Operations on eight bytes at a time, for the path of each request: comparison regardless of case,
  * and writing of short pieces one after the other. Pure functions over borrowed bytes; any thread.
  */
-#ifndef RLB_BASE_BYTES_H
-#define RLB_BASE_BYTES_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -178,5 +177,3 @@ static inline char *put_line(char *at, struct slice name, struct slice value)
 enum { PUT_LINE_EXTRA = 4 };
 /* The same for a name that is a string literal. */
 #define PUT_LINE(at, name, value) PUT(put_slice(PUT(at, name ": "), (value)), "\r\n")
-
-#endif

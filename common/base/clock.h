@@ -3,8 +3,7 @@
  * The clocks. Loops read the monotonic clock once a turn and pass the result on; plain computation
  * never calls these. Any thread.
  */
-#ifndef RLB_BASE_CLOCK_H
-#define RLB_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@
 uint64_t clock_mono_us(void);
 /* CLOCK_REALTIME in microseconds since 1970. */
 uint64_t clock_wall_us(void);
-
-#endif

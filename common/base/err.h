@@ -3,8 +3,7 @@
  * Environmental failures as codes; texts come from err.def.
  * Constant data; any thread.
  */
-#ifndef RLB_BASE_ERR_H
-#define RLB_BASE_ERR_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -13,7 +12,6 @@
 enum err {
 #define ERROR(name, text) ERR_##name,
 #include "common/base/err.def"
-#undef ERROR
     ERR_COUNT
 };
 
@@ -45,5 +43,3 @@ void diag_add(struct diag *d, const char *file, size_t line, size_t column, cons
     printf_like(5, 6);
 void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, const char *fmt,
                va_list args) printf_like(5, 0);
-
-#endif

@@ -3,8 +3,7 @@
  * Small files, whole: read within a bound, written so that a crash leaves the old or the new one,
  * set aside when bad. Blocking; not for data loops.
  */
-#ifndef RLB_BASE_FILE_H
-#define RLB_BASE_FILE_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/json.h"
@@ -90,5 +89,3 @@ size_t state_files_unsaved(void);
 /* Writes the member "unsaved_files": those that have been unsaved longest, at most 20, each with
  * its path, the reason and the time. Any thread. */
 void state_files_describe(struct json_writer *w);
-
-#endif

@@ -4,8 +4,7 @@
  * keys, no NUL in strings. Values are jansson's, reference counted. Any thread; each value is used
  * by one thread at a time.
  */
-#ifndef RLB_BASE_JSON_H
-#define RLB_BASE_JSON_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -63,5 +62,3 @@ void json_put_bool(struct json_writer *w, const char *name, bool v);
 void json_put_null(struct json_writer *w, const char *name);
 /* Like json_put_real(), for a NAME from untrusted input, which may be empty. */
 void json_put_real_named(struct json_writer *w, struct slice name, double v);
-
-#endif

@@ -18,8 +18,7 @@
  * The sanitizer then ignores the implementation of the latch itself; a source file that defines
  * LATCH_NOT_ANNOTATED omits the annotations, so that the implementation is checked.
  */
-#ifndef RLB_BASE_LATCH_H
-#define RLB_BASE_LATCH_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -62,5 +61,3 @@ static inline void latch_unlock(struct latch *l)
         latch_wake_(l);
     LATCH_ANNOTATE(post_unlock, l, 0);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Every compiled-in bound of the system, with its reason. What an operator may want to change is a
  * setting instead (settings.def of each program); these are bounds of formats and of sanity.
  */
-#ifndef RLB_BASE_LIMITS_H
-#define RLB_BASE_LIMITS_H
+#pragma once
 
 enum {
     /* Length of an encoded class name: the maximum of a DNS name, which fits a log line and a
@@ -43,5 +42,3 @@ enum {
      * head is compared with each of them; messages in use have at most three. */
     CONNECTION_OPTIONS_MAX = 16,
 };
-
-#endif

@@ -4,8 +4,7 @@
  * the containing struct owns the node; the list owns nothing. The list is not thread-safe; callers
  * must serialize access.
  */
-#ifndef RLB_BASE_LIST_H
-#define RLB_BASE_LIST_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -149,5 +148,3 @@ static inline size_t list_length(const struct list *head)
         ++n;
     return n;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * read, never evaluated. A string may be bytes that are not text; jansson's string then
  * holds these bytes. Pure functions; any thread.
  */
-#ifndef RLB_BASE_LITERAL_H
-#define RLB_BASE_LITERAL_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
@@ -46,5 +45,3 @@ void literal_print_string(struct slice s, struct text *out);
 bool literal_is_text(struct slice s);
 /* Returns true if S may be displayed unchanged: UTF-8 without control and invisible characters. */
 bool literal_is_visible(struct slice s);
-
-#endif

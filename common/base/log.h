@@ -19,8 +19,7 @@
  * different lines are written per second, and each of them once. The rest is counted and reported
  * by a line of that event with "folded=17" once the second is over (log_flush).
  */
-#ifndef RLB_BASE_LOG_H
-#define RLB_BASE_LOG_H
+#pragma once
 
 #include "common/base/output.h"
 
@@ -101,5 +100,3 @@ uint64_t log_dropped(void);
 const char *log_cut(struct slice s, char out[LOG_CUT_ROOM]);
 /* The same, in memory that is valid until the end of the block. */
 #define log_shown(s) log_cut((s), (char[LOG_CUT_ROOM]){""})
-
-#endif

@@ -10,8 +10,7 @@
  *
  * struct map is such a table that also retains the order of insertion.
  */
-#ifndef RLB_BASE_MAP_H
-#define RLB_BASE_MAP_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -153,5 +152,3 @@ static inline struct slice map_key(const struct map_node *node)
     for (__typeof__(type) *(entry) = map_entry((m)->first, type, member), *entry##_next;           \
          (entry) != NULL && (entry##_next = map_next(entry, member), true);                        \
          (entry) = entry##_next)
-
-#endif

@@ -3,8 +3,7 @@
  * Allocators for groups of objects: an arena for objects that are freed together, a slab for
  * objects of one size. Each is embedded in its owner and used by one thread.
  */
-#ifndef RLB_BASE_MEMORY_H
-#define RLB_BASE_MEMORY_H
+#pragma once
 
 #include "common/base/list.h"
 
@@ -84,5 +83,3 @@ void slab_fini(struct slab *s);
 /* Returns a zeroed object, aligned as by malloc. Aborts if out of memory. */
 void *slab_alloc(struct slab *s) returns_nonnull_;
 void slab_free(struct slab *s, void *object);
-
-#endif

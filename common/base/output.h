@@ -5,8 +5,7 @@
  * of such a descriptor is shared with other programs, so it is not made non-blocking itself. A
  * value; the owner of the descriptor is the caller.
  */
-#ifndef RLB_BASE_OUTPUT_H
-#define RLB_BASE_OUTPUT_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -40,5 +39,3 @@ struct output output_open(int fd);
 ssize_t output_write(const struct output *o, struct slice s) must_check;
 /* Waits for room for MS milliseconds at most (-1: without limit). Returns true if there is any. */
 bool output_wait(const struct output *o, int ms);
-
-#endif

@@ -3,8 +3,7 @@
  * Slices, parsing of numbers, and a growing text. A struct text owns its bytes; other arguments are
  * only borrowed during the call. Any thread; a struct text is used by one thread at a time.
  */
-#ifndef RLB_BASE_TEXT_H
-#define RLB_BASE_TEXT_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -197,5 +196,3 @@ struct text_list {
 
 void text_list_add(struct text_list *l, struct slice item);
 void text_list_fini(struct text_list *l);
-
-#endif

@@ -4,8 +4,7 @@
  * config owns the nodes and their texts. Any thread, one at a time. Anchors, aliases, tags and
  * several documents are rejected.
  */
-#ifndef RLB_CONFIG_CONFIG_H
-#define RLB_CONFIG_CONFIG_H
+#pragma once
 
 #include "common/base/err.h"
 
@@ -75,5 +74,3 @@ void config_check_output(const struct config *c, const struct config_node *at, c
  * only its parent must exist, as the program creates it. */
 void config_check_directory(const struct config *c, const struct config_node *at, const char *what,
                             const char *path, bool may_be_missing, struct diag *d);
-
-#endif

@@ -3,8 +3,7 @@
  * One setting: its row in a settings.def (see settings.h), and its value after parsing. The code
  * that has parsed a value owns it until it is moved into a field. Plain computation; any thread.
  */
-#ifndef RLB_CONFIG_SETTING_H
-#define RLB_CONFIG_SETTING_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/config/config.h"
@@ -94,5 +93,3 @@ extern const struct setting_type_info setting_types[];
 #define SETTING_SHOWN_ROOM (SETTING_SHOWN_MAX * 4 + 4)
 /* Formats S for a message: non-printable bytes are replaced, and long values are truncated. */
 const char *setting_shown(struct slice s, char out[SETTING_SHOWN_ROOM]);
-
-#endif

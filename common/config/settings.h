@@ -13,8 +13,7 @@
  * structs, owned by the code that embeds them; TEXT and LIST fields own memory (settings_fini).
  * Tables are constant; any thread.
  */
-#ifndef RLB_CONFIG_SETTINGS_H
-#define RLB_CONFIG_SETTINGS_H
+#pragma once
 
 #include "common/config/setting.h"
 
@@ -118,5 +117,3 @@ const char *setting_when_text(enum setting_when w);
 const char *setting_origin_text(enum setting_origin o);
 /* Writes the manual of N tables as Markdown, a section each (docs/reference/settings.md). */
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out);
-
-#endif

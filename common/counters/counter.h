@@ -30,8 +30,7 @@
  * `slots` allows, a release or leave of a key with waiters takes time linear in these waiters and
  * in the type's line. Keys are in a split_map (map.h), so that no call waits for a table to grow.
  */
-#ifndef RLB_COUNTERS_COUNTER_H
-#define RLB_COUNTERS_COUNTER_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/list.h"
@@ -174,5 +173,3 @@ const struct counter_stats *counter_stats(const struct counter_table *t);
 const struct counter_lease *counter_oldest(const struct counter_table *t);
 /* Returns the key of LEASE, which must not be free. */
 struct slice counter_key_of(const struct counter_lease *lease);
-
-#endif

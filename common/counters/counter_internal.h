@@ -2,8 +2,7 @@
  *
  * The parts of a table of counters, for counter.c and for the tests that check their invariants.
  */
-#ifndef RLB_COUNTERS_COUNTER_INTERNAL_H
-#define RLB_COUNTERS_COUNTER_INTERNAL_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/counters/counter.h"
@@ -87,5 +86,3 @@ static inline bool counter_is_limited(struct counter_limits limits)
 {
     return limits.workers != 0 || limits.slots != 0;
 }
-
-#endif

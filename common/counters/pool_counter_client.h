@@ -20,8 +20,7 @@
  * counting the same key would double its limit. A server that fails repeatedly or hangs is not used
  * for a while; clients share this state (common/counters/pool_counter_health.h).
  */
-#ifndef RLB_COUNTERS_POOL_COUNTER_CLIENT_H
-#define RLB_COUNTERS_POOL_COUNTER_CLIENT_H
+#pragma once
 
 #include "common/counters/counter.h"
 #include "common/counters/pool_counter_health.h"
@@ -148,5 +147,3 @@ void pool_counter_client_leave(struct pool_counter_call *call);
 
 const struct pool_counter_client_stats *
 pool_counter_client_stats(const struct pool_counter_client *c);
-
-#endif

@@ -14,8 +14,7 @@
  * long, at most POOL_COUNTER_SUSPENSION_MAX_MS. Any response, also to what was sent earlier, ends
  * the suspension.
  */
-#ifndef RLB_COUNTERS_POOL_COUNTER_HEALTH_H
-#define RLB_COUNTERS_POOL_COUNTER_HEALTH_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/net/addr.h"
@@ -121,5 +120,3 @@ enum pool_counter_slots {
     POOL_COUNTER_SLOTS_IGNORED
 };
 void pool_counter_daemon_slots(struct pool_counter_daemon *d, enum pool_counter_slots s);
-
-#endif

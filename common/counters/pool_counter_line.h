@@ -8,8 +8,7 @@
  * Strict where the original is, and lenient where it is: docs/guide/poolcounter.md lists both.
  * SLOTS is an extension of resumelb; the original ignores whatever follows TIMEOUT.
  */
-#ifndef RLB_COUNTERS_POOL_COUNTER_LINE_H
-#define RLB_COUNTERS_POOL_COUNTER_LINE_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/err.h"
@@ -146,5 +145,3 @@ enum {
 struct hash_ring *hash_ring_create(const struct slice *names, size_t n);
 /* Index of KEY's server among the names; SIZE_MAX when there are none. O(log of the points). */
 size_t hash_ring_find(const struct hash_ring *r, struct slice key);
-
-#endif

@@ -6,8 +6,7 @@
  * counted. A line writer is created and destroyed by one thread. Locks: one per buffer, held to
  * append or to swap; threads that share a buffer wait for one another only that long.
  */
-#ifndef RLB_EVENT_LINE_WRITER_H
-#define RLB_EVENT_LINE_WRITER_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/output.h"
@@ -60,5 +59,3 @@ void line_writer_count(const struct line_writer *w, uint64_t *written, uint64_t 
 /* Writes the remaining records, for a second at most. Returns false if the thread was abandoned in
  * a write; it may still use the context then, at the end of the program. NULL is allowed. */
 bool line_writer_destroy(struct line_writer *w) must_check;
-
-#endif

@@ -4,8 +4,7 @@
  * slow disk, delays no other thread. Lines beyond its buffer are dropped and counted (log_dropped).
  * One per process; the log owns it. Main thread only.
  */
-#ifndef RLB_EVENT_LOG_WRITER_H
-#define RLB_EVENT_LOG_WRITER_H
+#pragma once
 
 /* From now on the thread writes the lines; it must not run yet. Must be called after the last fork
  * of a process that continues without exec. */
@@ -13,5 +12,3 @@ void log_writer_start(void);
 /* Writes the buffered lines, for a second at most; later lines are written by their threads. No
  * effect if it does not run. */
 void log_writer_stop(void);
-
-#endif

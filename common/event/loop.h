@@ -4,8 +4,7 @@
  * that is deferred to the end of a turn. A loop is created, run and destroyed on one thread; only
  * functions marked "any thread" may be called from elsewhere. It outlives everything started on it.
  */
-#ifndef RLB_EVENT_LOOP_H
-#define RLB_EVENT_LOOP_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/event/timer_wheel.h"
@@ -271,5 +270,3 @@ bool watch_is_current(const struct watch *w);
 enum { LOOP_BLOCK_BYTES = 16 * 1024 + 512 };
 void *loop_alloc_block(struct loop *l);
 void loop_free_block(struct loop *l, void *block);
-
-#endif

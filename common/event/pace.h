@@ -3,8 +3,7 @@
  * Checks a minimum transfer rate: the average over each full grace time must reach the rate. Bursts
  * and pauses within a grace time are allowed. Plain computation; time is an argument.
  */
-#ifndef RLB_EVENT_PACE_H
-#define RLB_EVENT_PACE_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -46,5 +45,3 @@ static inline bool pace_stalled(struct pace *p, uint64_t bytes, uint64_t limit_m
         *p = (struct pace){.since_ms = now_ms, .bytes = bytes};
     return now_ms - p->since_ms >= limit_ms;
 }
-
-#endif

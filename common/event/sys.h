@@ -8,8 +8,7 @@
  * Under a sanitizer these are libc's functions: the sanitizer intercepts them to learn which memory
  * has been written, and how threads are synchronized.
  */
-#ifndef RLB_EVENT_SYS_H
-#define RLB_EVENT_SYS_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -69,5 +68,3 @@ static inline int sys_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
     return (int)syscall(SYS_poll, fds, n, timeout_ms);
 #endif
 }
-
-#endif

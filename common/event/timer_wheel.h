@@ -3,8 +3,7 @@
  * Running timers, ordered by due time. Time is an argument. Embedded in its owner; timers are owned
  * by their callers. One thread.
  */
-#ifndef RLB_EVENT_TIMER_WHEEL_H
-#define RLB_EVENT_TIMER_WHEEL_H
+#pragma once
 
 #include "common/base/list.h"
 
@@ -69,5 +68,3 @@ static inline uint64_t timer_wheel_bound(const struct timer_wheel *w)
  * WHEEL_SEARCH_MAX members, because each of them is examined.
  */
 uint64_t timer_wheel_next(struct timer_wheel *w, bool exact);
-
-#endif

@@ -3,8 +3,7 @@
  * A thread for work that may block (a disk, a network file system, a walk through /proc, a name
  * server), so that no loop waits for it. Created and destroyed on one thread; the loop outlives it.
  */
-#ifndef RLB_EVENT_WORKER_THREAD_H
-#define RLB_EVENT_WORKER_THREAD_H
+#pragma once
 
 #include "common/event/loop.h"
 
@@ -49,5 +48,3 @@ bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms) must_c
  * with done() must not be added until that is called.
  */
 void worker_thread_add(struct worker_thread *t, struct worker_job *j, uint64_t delay_ms);
-
-#endif

@@ -8,8 +8,7 @@
  * thread at a time. No function calls back. Entries are bounded: PRIORITY_STREAMS_MAX of streams,
  * which is a programmer's error to exceed, and PRIORITY_IDLE_MAX of streams that are idle.
  */
-#ifndef RLB_H2O_PRIORITY_TREE_H
-#define RLB_H2O_PRIORITY_TREE_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -76,5 +75,3 @@ void *priority_tree_next(struct priority_tree *t);
 
 /* Release memory that a tree without entries does not need. For idle connections. */
 void priority_tree_trim(struct priority_tree *t);
-
-#endif

@@ -6,8 +6,7 @@
  * Embedded in its request. The loop's thread, except for the totals, which servers of several loops
  * share.
  */
-#ifndef RLB_HTTP_BODY_SINK_H
-#define RLB_HTTP_BODY_SINK_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/net/body_file.h"
@@ -86,5 +85,3 @@ bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l,
 /* The whole body; not NULL even if it is empty. Nothing is added any more, and its file is not
  * lost. p == NULL: a file that cannot be mapped, or that was lost before (errno). */
 struct slice body_sink_bytes(struct body_sink *b);
-
-#endif

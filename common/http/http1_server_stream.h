@@ -6,8 +6,7 @@
  * Owned by its connection, which has none between two requests. Its memory is retained by the
  * server for the next one. The loop's thread.
  */
-#ifndef RLB_HTTP_HTTP1_SERVER_STREAM_H
-#define RLB_HTTP_HTTP1_SERVER_STREAM_H
+#pragma once
 
 #include "common/http/http_server_internal.h"
 #include "common/wire/http1_chunked.h"
@@ -70,5 +69,3 @@ struct http1_server_partial {
 /* http1_server_response.c: sends what the transport has not taken; called when it may take bytes.
  */
 void http1_server_write_on(void *conn);
-
-#endif

@@ -11,8 +11,7 @@
  * streams have been freed, and struct http2_server is freed when the outermost function of this
  * module returns (http2_enter, http2_leave).
  */
-#ifndef RLB_HTTP_HTTP2_STREAM_H
-#define RLB_HTTP_HTTP2_STREAM_H
+#pragma once
 
 #include "common/h2o/priority_tree.h"
 #include "common/http/http2_urgency.h"
@@ -191,5 +190,3 @@ void http2_set_urgency(struct http2_stream *s);
 enum request_fault http2_on_priority_update(void *owner, uint32_t id, struct slice value);
 /* Removes S from the output. Must be called before S is freed. */
 void http2_output_remove(struct http2_stream *s);
-
-#endif

@@ -8,8 +8,7 @@
  * Owned by its connection, as are the streams, which embed their entry. One thread; no function
  * calls back. Cost: O(1), but O(active streams of the level) for one that is not incremental.
  */
-#ifndef RLB_HTTP_HTTP2_URGENCY_H
-#define RLB_HTTP_HTTP2_URGENCY_H
+#pragma once
 
 #include "common/base/list.h"
 #include "common/wire/priority_field.h"
@@ -55,5 +54,3 @@ struct urgency_entry *http2_urgency_next(struct http2_urgency *q);
 void http2_urgency_announce(struct http2_urgency *q, uint32_t id, struct urgency u);
 /* If one was stored for ID: removes it, sets *U and returns true. */
 bool http2_urgency_announced(struct http2_urgency *q, uint32_t id, struct urgency *u);
-
-#endif

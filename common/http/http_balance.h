@@ -12,8 +12,7 @@
  * without a lock. Each entry has a mutex for the connections passed to it; no callbacks are called
  * under it.
  */
-#ifndef RLB_HTTP_HTTP_BALANCE_H
-#define RLB_HTTP_HTTP_BALANCE_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "common/net/addr.h"
@@ -52,5 +51,3 @@ struct http_balance_view {
 };
 /* Any thread. */
 void http_balance_view(const struct http_balance *b, unsigned i, struct http_balance_view *out);
-
-#endif

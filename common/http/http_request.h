@@ -6,8 +6,7 @@
  *
  * The connection outlives the request. The loop's thread.
  */
-#ifndef RLB_HTTP_HTTP_REQUEST_H
-#define RLB_HTTP_HTTP_REQUEST_H
+#pragma once
 
 #include "common/base/memory.h"
 #include "common/base/text.h"
@@ -129,5 +128,3 @@ void http_put_field(struct text *out, struct slice name, struct slice value);
 void http_put_length(struct slice method, struct slice body, struct text *out);
 /* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
 const char *http_status_reason(int status) noinline_;
-
-#endif

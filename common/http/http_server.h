@@ -5,8 +5,7 @@
  * front, the agent's front and the admin address. Everything belongs to the loop's thread. The
  * server owns its listeners and outlives its connections; a connection owns its requests.
  */
-#ifndef RLB_HTTP_HTTP_SERVER_H
-#define RLB_HTTP_HTTP_SERVER_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "common/event/pace.h"
@@ -298,5 +297,3 @@ struct http_tunnel_end {
 };
 void http_response_tunnel(struct http_response *r, const struct upgraded_transport *worker,
                           uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
-
-#endif

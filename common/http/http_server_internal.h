@@ -15,8 +15,7 @@
  * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
  * reference to its listener. Everything belongs to the loop's thread, except for the counts.
  */
-#ifndef RLB_HTTP_HTTP_SERVER_INTERNAL_H
-#define RLB_HTTP_HTTP_SERVER_INTERNAL_H
+#pragma once
 
 #include "common/base/memory.h"
 #include "common/http/http_server.h"
@@ -293,5 +292,3 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
                        const struct upgraded_transport *worker, uint64_t idle_timeout_ms,
                        const struct http_tunnel_end *end);
 void http_tunnels_end(struct http_server *s);
-
-#endif

@@ -3,8 +3,7 @@
  * Addresses: IPv4 "10.0.0.1:80", IPv6 "[::1]:80", unix "unix:/run/x.sock" (or "unix:@abstract"),
  * and names "host.example:80", which resolve to several. Values; any thread.
  */
-#ifndef RLB_NET_ADDR_H
-#define RLB_NET_ADDR_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
@@ -112,5 +111,3 @@ int addr_connect(int fd, const struct addr *a) must_check;
 enum err addr_of_socket(int fd, struct addr *out) must_check;
 /* The same for a listening socket. Errors: ERR_SYSTEM; ERR_UNSUPPORTED if FD does not listen. */
 enum err addr_of_listener(int fd, struct addr *out) must_check;
-
-#endif

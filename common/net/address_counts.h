@@ -4,8 +4,7 @@
  * unix peers have no address and are not counted. The table has an entry for each connected address
  * only. Any thread; one internal lock, a leaf.
  */
-#ifndef RLB_NET_ADDRESS_COUNTS_H
-#define RLB_NET_ADDRESS_COUNTS_H
+#pragma once
 
 #include "common/net/addr.h"
 
@@ -49,5 +48,3 @@ size_t address_counts_size(struct address_counts *t);
  * *UNREPORTED to the number of rejections since the last logged one. */
 bool address_counts_should_log(struct address_counts *t, uint64_t now_ms,
                                uint64_t *unreported) must_check;
-
-#endif

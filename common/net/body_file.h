@@ -5,8 +5,7 @@
  * is read while it is written, and the space that has been read is released. Belongs to its
  * creator; one loop's thread.
  */
-#ifndef RLB_NET_BODY_FILE_H
-#define RLB_NET_BODY_FILE_H
+#pragma once
 
 #include "common/base/list.h"
 #include "common/event/loop.h"
@@ -56,5 +55,3 @@ bool body_file_space_is_low(const struct body_file *f);
 struct slice body_file_map(struct body_file *f);
 /* Sends a piece of the last LEFT bytes without copying them. Result as of transport_send_file(). */
 ssize_t body_file_send(const struct body_file *f, struct transport *to, size_t left);
-
-#endif

@@ -3,8 +3,7 @@
  * A piece of a body of a response, from its worker to its client, by HTTP/1 or HTTP/2: the bytes
  * that were read, cut to those of the body. One loop's thread.
  */
-#ifndef RLB_NET_BODY_PIECE_H
-#define RLB_NET_BODY_PIECE_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "common/wire/http1_chunked.h"
@@ -74,5 +73,3 @@ static inline char *writable_bytes(const char *p)
 
     return same.own;
 }
-
-#endif

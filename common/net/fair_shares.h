@@ -9,8 +9,7 @@
  * A struct fair_shares is used by all loops, with one lock, a leaf. A struct fair_loop and its
  * claims belong to one loop. Every operation takes O(log n), for each claim that is revoked.
  */
-#ifndef RLB_NET_FAIR_SHARES_H
-#define RLB_NET_FAIR_SHARES_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/event/loop.h"
@@ -83,5 +82,3 @@ bool fair_settle(struct fair_claim *c) must_check;
 /* Returns how much OWNER's address has apart from C, without what is settled. */
 uint64_t fair_others(struct fair_loop *l, const struct fair_claim *c,
                      const struct fair_owner *owner);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Sets of networks, for access control and for trust in proxies. A value; any thread.
  */
-#ifndef RLB_NET_NETWORKS_H
-#define RLB_NET_NETWORKS_H
+#pragma once
 
 #include "common/net/addr.h"
 
@@ -72,5 +71,3 @@ struct client_search {
  * address. Earlier fields must then be ignored.
  */
 bool client_addr_search(struct client_search *s, struct slice value);
-
-#endif

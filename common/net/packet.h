@@ -5,8 +5,7 @@
  * so each conversation begins with the version. Only packet_await() and packet_receive_until()
  * block, within bounds, while a program starts.
  */
-#ifndef RLB_NET_PACKET_H
-#define RLB_NET_PACKET_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/json.h"
@@ -82,5 +81,3 @@ typedef bool (*packet_take_fn)(void *context, const json_t *m, int *passed);
  */
 enum err packet_receive_until(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
                               void *context, json_t **last) must_check;
-
-#endif

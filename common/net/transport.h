@@ -7,8 +7,7 @@
  * Embedded in its owner. It is passed to another owner by assignment; the old one is set to
  * TRANSPORT_CLOSED. One loop's thread.
  */
-#ifndef RLB_NET_TRANSPORT_H
-#define RLB_NET_TRANSPORT_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
@@ -144,5 +143,3 @@ static inline bool transport_is_current(const struct transport *t)
 {
     return watch_reads(t->watch) && watch_is_current(t->watch) && !transport_read_ahead(t);
 }
-
-#endif

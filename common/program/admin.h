@@ -6,8 +6,7 @@
  * beyond loopback unless a token is configured, which is then required as "Authorization: Bearer
  * TOKEN". Actions are always rejected without their own token, actions_token.
  */
-#ifndef RLB_PROGRAM_ADMIN_H
-#define RLB_PROGRAM_ADMIN_H
+#pragma once
 
 #include "common/base/json.h"
 #include "common/base/text.h"
@@ -112,5 +111,3 @@ bool admin_action_applies_to(const struct admin_action *o, const char *name);
 int admin_action_reject(struct text *body, int status, const char *why);
 /* Appends the response to the action that forgets skills, and logs it. */
 void admin_action_forgotten(struct text *body, size_t workers, size_t scores);
-
-#endif

@@ -4,8 +4,7 @@
  * ready notification, exit codes. Main thread only; daemon_prepare() must be called before any
  * other thread starts, so that all inherit the blocked signals.
  */
-#ifndef RLB_PROGRAM_DAEMON_H
-#define RLB_PROGRAM_DAEMON_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/event/loop.h"
@@ -80,5 +79,3 @@ void daemon_notify(const char *state);
 void daemon_reload_failed(const char *file, const struct diag *d);
 /* 128 random bits as hex: an instance, a request id. OUT has 33 bytes. */
 void daemon_random_id(char out[33]);
-
-#endif

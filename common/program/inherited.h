@@ -8,8 +8,7 @@
  *
  * If the old process exits, at any time after `begin`, the new process starts to serve.
  */
-#ifndef RLB_PROGRAM_INHERITED_H
-#define RLB_PROGRAM_INHERITED_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
@@ -76,5 +75,3 @@ void inherited_ready(struct inherited **h, struct loop *l, const struct inherite
                      void *context);
 /* Closes what was not taken; after inherited_ready() also unlinks such unix sockets. */
 void inherited_destroy(struct inherited *h);
-
-#endif

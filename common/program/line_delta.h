@@ -3,8 +3,7 @@
  * The difference of two texts, piece by piece, for a reader that has the first one and needs the
  * second: of the lines of a text, or the members of a JSON document. Any thread; stateless.
  */
-#ifndef RLB_PROGRAM_LINE_DELTA_H
-#define RLB_PROGRAM_LINE_DELTA_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -16,5 +15,3 @@
  * last piece without an end is taken to have one.
  */
 void line_delta(struct slice before, struct slice now, char end, struct text *out);
-
-#endif

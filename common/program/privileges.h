@@ -2,8 +2,7 @@
  *
  * Switching to another user permanently. A value; main thread, before any other thread starts.
  */
-#ifndef RLB_PROGRAM_PRIVILEGES_H
-#define RLB_PROGRAM_PRIVILEGES_H
+#pragma once
 
 #include "common/config/config.h"
 #include "common/net/addr.h"
@@ -63,5 +62,3 @@ bool user_rights_make_directory(const char *directory, unsigned mode,
  * effect. Returns false on failure: the process may have switched partly, and must exit.
  */
 bool user_rights_drop(const char *user, const struct privileges *p) must_check;
-
-#endif

@@ -3,8 +3,7 @@
  * What the programs' configuration files have in common: addresses, the mode of a unix socket, and
  * `admin`.
  */
-#ifndef RLB_PROGRAM_PROGRAM_CONFIG_H
-#define RLB_PROGRAM_PROGRAM_CONFIG_H
+#pragma once
 
 #include "common/config/config.h"
 #include "common/config/setting.h"
@@ -58,5 +57,3 @@ void admin_config_check_free(const struct admin_config *c, const struct config *
                              const struct addr *others, size_t n, struct diag *d);
 bool admin_config_same_addresses(const struct admin_config *a, const struct admin_config *b);
 void admin_config_fini(const struct settings_table *table, struct admin_config *c);
-
-#endif

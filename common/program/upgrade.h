@@ -24,8 +24,7 @@
  *
  * Before `go` the new process has done nothing that has an effect outside, and may be killed.
  */
-#ifndef RLB_PROGRAM_UPGRADE_H
-#define RLB_PROGRAM_UPGRADE_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/event/loop.h"
@@ -130,5 +129,3 @@ void upgrade_pass(struct upgrade *u, const char *op, const char *name, int numbe
 /* The same with TEXT in a memory file. Logs a warning if that cannot be created. */
 void upgrade_pass_text(struct upgrade *u, const char *op, const char *name, int number,
                        struct slice text);
-
-#endif

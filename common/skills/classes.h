@@ -21,8 +21,7 @@
  * with room for 100,000, one request in 180,000 is enough to stay. Every function takes O(1) time,
  * except fini.
  */
-#ifndef RLB_SKILLS_CLASSES_H
-#define RLB_SKILLS_CLASSES_H
+#pragma once
 
 #include "common/base/list.h"
 #include "common/base/map.h"
@@ -90,5 +89,3 @@ void classes_remove(struct classes *t, struct class_entry *e) noinline_;
 struct class_entry *classes_next(const struct classes *t, const struct class_entry *e);
 /* Asserts all invariants. For tests. */
 void classes_check(const struct classes *t);
-
-#endif

@@ -7,8 +7,7 @@
  * this to all load balancers. Pure computation; owned by its creator; lives as long as the worker
  * and its cache; one thread at a time.
  */
-#ifndef RLB_SKILLS_HOME_RECORDS_H
-#define RLB_SKILLS_HOME_RECORDS_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/err.h"
@@ -130,5 +129,3 @@ struct home_report {
 void home_report_print(const struct home_report *t, struct text *out);
 /* Parses the value of Resumelb-Home. OUT->from is borrowed from VALUE. Errors: ERR_SYNTAX. */
 enum err home_report_parse(struct slice value, struct home_report *out) must_check;
-
-#endif

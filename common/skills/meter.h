@@ -7,8 +7,7 @@
  * quotient, requests per second of service. Source: zc.resumelb worker.py (formulas:
  * tests/oracle/README.md, section 3).
  */
-#ifndef RLB_SKILLS_METER_H
-#define RLB_SKILLS_METER_H
+#pragma once
 
 #include "common/skills/resume.h"
 
@@ -63,5 +62,3 @@ void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) co
 /* Returns the number of requests since the meter was created or loaded. */
 uint64_t meter_generation(const struct meter *m);
 size_t meter_class_count(const struct meter *m);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What a meter consists of, for meter.c and for the tests that check its invariants.
  */
-#ifndef RLB_SKILLS_METER_INTERNAL_H
-#define RLB_SKILLS_METER_INTERNAL_H
+#pragma once
 
 #include "common/skills/classes.h"
 #include "common/skills/meter.h"
@@ -32,5 +31,3 @@ static inline struct metered *metered_of(struct class_entry *e)
 {
     return container_of(e, struct metered, base);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * A plain value that owns its class names; the holder frees it with resume_fini. Any thread, one at
  * a time.
  */
-#ifndef RLB_SKILLS_RESUME_H
-#define RLB_SKILLS_RESUME_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/err.h"
@@ -75,5 +74,3 @@ enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_l
  * their number. */
 size_t resume_line_print(const struct resume_line *l, struct text *out);
 const char *resume_state_text(enum resume_state s);
-
-#endif

@@ -3,8 +3,7 @@
  * Means and sums that decay: with values (struct decayed), or with time (struct fading). Embedded
  * in their owners; all zero is "no value yet". Plain computation, one thread at a time.
  */
-#ifndef RLB_STATS_DECAY_H
-#define RLB_STATS_DECAY_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -119,5 +118,3 @@ static inline void fading_add(struct fading *f, double value, const struct fadin
 
     *f = (struct fading){sum > 0 ? sum : 0, c->epoch_us};
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Events of the last hour, for the status page: workers that joined, left or were ejected, changed
  * settings. A ring that overwrites its oldest event. Owned by the observer; control thread.
  */
-#ifndef RLB_STATS_EVENTS_H
-#define RLB_STATS_EVENTS_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -37,5 +36,3 @@ void events_add(struct events *e, const char *kind, bool bad, const char *applic
                 const char *subject, const char *text);
 /* Appends {"events": [...]} with the events after serial AFTER, oldest first. NOW_MS: monotonic. */
 void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct text *out);
-
-#endif

@@ -4,8 +4,7 @@
  * error of a quantile is at most 1/16, from 1 us to more than an hour, in 2 KiB. Plain computation;
  * one thread at a time. Embedded in its owner; all zero is empty.
  */
-#ifndef RLB_STATS_HISTOGRAM_H
-#define RLB_STATS_HISTOGRAM_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -28,5 +27,3 @@ double histogram_count(const struct histogram *h);
 /* Returns the quantile Q (0..1) in microseconds, with a relative error of at most 1/16; 0 when
  * empty. */
 double histogram_quantile(const struct histogram *h, double q);
-
-#endif

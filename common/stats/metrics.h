@@ -5,8 +5,7 @@
  * part of the program. The row's function `each` enumerates the objects and their labels. Rows are
  * constant; a page is used by one thread.
  */
-#ifndef RLB_STATS_METRICS_H
-#define RLB_STATS_METRICS_H
+#pragma once
 
 #include "common/stats/stats.h"
 
@@ -111,5 +110,3 @@ void metrics_describe_stats(const char *prefix, const struct stats_table *t, FIL
 /* Returns true if ACCEPT, the value of the Accept field (may be empty), prefers OpenMetrics 1.0
  * to plain text. */
 bool metrics_wants_open(struct slice accept);
-
-#endif

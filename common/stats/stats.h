@@ -6,8 +6,7 @@
  * and summed by readers, without locks. A struct stats belongs to its creator and must outlive its
  * writers. Reading: any thread.
  */
-#ifndef RLB_STATS_STATS_H
-#define RLB_STATS_STATS_H
+#pragma once
 
 #include "common/base/json.h"
 
@@ -95,5 +94,3 @@ const struct stats_table *stats_table(const struct stats *s);
 /* Writes each row as a member of the object NAME; a histogram with its number of observations, and
  * the sum, mean and quantiles in microseconds. */
 void stats_describe(const struct stats *s, const char *name, struct json_writer *w);
-
-#endif

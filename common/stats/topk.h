@@ -11,8 +11,7 @@
  *
  * Plain computation; one thread at a time.
  */
-#ifndef RLB_STATS_TOPK_H
-#define RLB_STATS_TOPK_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -48,5 +47,3 @@ uint64_t topk_total(const struct topk *top);
 size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n);
 /* Asserts all invariants. For tests. */
 void topk_check(const struct topk *top);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Cryptographic functions of the TLS library. Any thread.
  */
-#ifndef RLB_TLS_CRYPTO_H
-#define RLB_TLS_CRYPTO_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -24,5 +23,3 @@ EVP_MD_CTX *sha256_begin(void) returns_nonnull_;
 void sha256_add(EVP_MD_CTX *h, const void *p, size_t len);
 /* Writes the digest of the bytes added, and frees H. */
 void sha256_end(EVP_MD_CTX *h, unsigned char out[SHA256_BYTES]);
-
-#endif

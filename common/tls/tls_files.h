@@ -3,8 +3,7 @@
  * Copies of the texts of TLS options, of which some name files: detects whether these have changed
  * since they were read. Embedded in the options' owner; all zero is empty.
  */
-#ifndef RLB_TLS_TLS_FILES_H
-#define RLB_TLS_TLS_FILES_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -24,5 +23,3 @@ void tls_files_watch(struct tls_files *f);
 /* Records the state of the files again. Returns whether any file has changed. */
 bool tls_files_changed(struct tls_files *f);
 void tls_files_fini(struct tls_files *f);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * The poller does not report what the library has read ahead: see tls_link_more.
  */
-#ifndef RLB_TLS_TLS_LINK_H
-#define RLB_TLS_TLS_LINK_H
+#pragma once
 
 #include "common/tls/worker_tls.h"
 
@@ -82,5 +81,3 @@ static inline bool tls_link_broken(const struct tls_link *l)
 bool tls_link_quiet(struct tls_link *l) noinline_;
 /* Sends close_notify if that is still possible. Must be called before the socket is closed. */
 void tls_link_shutdown(struct tls_link *l);
-
-#endif

@@ -4,8 +4,7 @@
  * The whole configuration may be replaced while connections are accepted. Created, changed and
  * destroyed by one thread; outlives the listeners that use its context.
  */
-#ifndef RLB_TLS_TLS_LISTENER_H
-#define RLB_TLS_TLS_LISTENER_H
+#pragma once
 
 #include "common/tls/tls_server.h"
 
@@ -55,5 +54,3 @@ void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now
  * (RFC 9110 section 15.5.20). Any thread.
  */
 bool tls_listener_misdirected(const SSL *ssl, struct slice host);
-
-#endif

@@ -4,8 +4,7 @@
  * the whole leftmost label (RFC 6125 section 6.4). Common names are ignored. Built by one thread,
  * then constant and usable by any thread; reference counted.
  */
-#ifndef RLB_TLS_TLS_NAMES_H
-#define RLB_TLS_TLS_NAMES_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/text.h"
@@ -50,5 +49,3 @@ enum {
  * changing *NAME; the TLS library handles such extensions.
  */
 bool tls_server_name(struct slice extension, struct slice *name) must_check;
-
-#endif

@@ -4,8 +4,7 @@
  * renegotiation, no compression, no session cache of the library's. Contexts are OpenSSL's, counted
  * by it; any thread.
  */
-#ifndef RLB_TLS_TLS_SERVER_H
-#define RLB_TLS_TLS_SERVER_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -81,5 +80,3 @@ struct client_certificate {
 bool client_certificate_is_requested(const SSL *ssl);
 /* Returns the client certificate of SSL (NULL: plain). The subject is stored in ROOM. */
 struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX]);
-
-#endif

@@ -4,8 +4,7 @@
  * decrypted with any of them. Shared by all loops, and by contexts created when the same
  * certificates are re-read. Reference counted; any thread. Lock: internal, protects the keys.
  */
-#ifndef RLB_TLS_TLS_TICKETS_H
-#define RLB_TLS_TLS_TICKETS_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -40,5 +39,3 @@ bool tls_tickets_encrypt(struct tls_tickets *t, unsigned char name[TICKET_NAME_B
 int tls_tickets_decrypt(struct tls_tickets *t, const unsigned char name[TICKET_NAME_BYTES],
                         const unsigned char *iv, EVP_CIPHER_CTX *cipher,
                         EVP_MAC_CTX *mac) must_check;
-
-#endif

@@ -6,8 +6,7 @@
  * handshakes use the new one, and earlier sessions are not resumed, because they were verified
  * against the previous authorities. Lock: one per worker_tls, protects the current context.
  */
-#ifndef RLB_TLS_WORKER_TLS_H
-#define RLB_TLS_WORKER_TLS_H
+#pragma once
 
 #include "common/tls/tls_server.h"
 
@@ -72,5 +71,3 @@ SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use
 /* Stores SESSION for the next connection of this loop; NULL: none. The reference passes to the
  * peer. */
 void tls_peer_store_session(const struct tls_peer_use *use, SSL_SESSION *session);
-
-#endif

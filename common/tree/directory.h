@@ -7,8 +7,7 @@
  *   directory.c       the back end: directories, inotify, staleness, our own providers
  *   directory_node.c  reads a directory into its node; operations on single nodes
  */
-#ifndef RLB_TREE_DIRECTORY_H
-#define RLB_TREE_DIRECTORY_H
+#pragma once
 
 #include "common/base/limits.h"
 #include "common/tree/provider_file.h"
@@ -77,5 +76,3 @@ void dir_member_touched(struct dir *d, const char *file, bool closed);
 /* As described in tree_backend.h. */
 void directory_begin(struct tree_op *op);
 void directory_abandon(struct tree_op *op);
-
-#endif

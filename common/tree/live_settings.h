@@ -12,8 +12,7 @@
  * back empty, and for as long as the tree cannot be reached; the absence of a property is only
  * effective in a node that parses.
  */
-#ifndef RLB_TREE_LIVE_SETTINGS_H
-#define RLB_TREE_LIVE_SETTINGS_H
+#pragma once
 
 #include "common/base/json.h"
 #include "common/config/settings.h"
@@ -97,5 +96,3 @@ void live_settings_follow(struct live_settings *l, struct tree *t, struct snapsh
 void live_settings_recall(struct live_settings *l);
 /* Harmless if L does not follow its node. */
 void live_settings_unfollow(struct live_settings *l);
-
-#endif

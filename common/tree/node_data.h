@@ -3,8 +3,7 @@
  * What a node of a tree has: properties, providers, and nodes below it. Plain values; any thread,
  * one at a time.
  */
-#ifndef RLB_TREE_NODE_DATA_H
-#define RLB_TREE_NODE_DATA_H
+#pragma once
 
 #include "common/base/json.h"
 
@@ -50,5 +49,3 @@ static inline void tree_set_replace(json_t **at, json_t *set)
     json_decref(*at);
     *at = set;
 }
-
-#endif

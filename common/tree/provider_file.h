@@ -9,8 +9,7 @@
  *     file is still in place.
  * Short blocking I/O; any thread, but one thread at a time for each file.
  */
-#ifndef RLB_TREE_PROVIDER_FILE_H
-#define RLB_TREE_PROVIDER_FILE_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/err.h"
@@ -78,5 +77,3 @@ bool group_directory_make(const char *path) must_check;
 bool group_directory_make_all(const char *path) must_check;
 /* The same for the file FD, which was just created at PATH. */
 bool group_file_share(int fd, const char *path) must_check;
-
-#endif

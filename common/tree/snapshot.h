@@ -6,8 +6,7 @@
  *
  *   {"v":1,"tree":"zookeeper://...","saved":1700000000,"parts":{"settings":{...},"providers":{...}}}
  */
-#ifndef RLB_TREE_SNAPSHOT_H
-#define RLB_TREE_SNAPSHOT_H
+#pragma once
 
 #include "common/tree/tree.h"
 
@@ -38,5 +37,3 @@ uint64_t snapshot_age_s(const struct snapshot *m);
 void snapshot_store(struct snapshot *m, const char *part, json_t *content);
 /* Deletes PART. */
 void snapshot_delete(struct snapshot *m, const char *part);
-
-#endif

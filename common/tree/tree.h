@@ -6,8 +6,7 @@
  * one loop (the control loop); owned by the program; outlives its watches and registrations. The
  * tree's own threads, if any, only post messages to the loop.
  */
-#ifndef RLB_TREE_TREE_H
-#define RLB_TREE_TREE_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/config/config.h"
@@ -105,5 +104,3 @@ struct tree_registration *tree_register(struct tree *t, const char *path, const 
 void tree_registration_set(struct tree_registration *r, const json_t *properties);
 bool tree_registered(const struct tree_registration *r);
 void tree_unregister(struct tree_registration *r);
-
-#endif

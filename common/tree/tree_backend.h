@@ -9,8 +9,7 @@
  *
  *   watch, registration ── follower ── use ──► node ◄── backend (a directory, ZooKeeper)
  */
-#ifndef RLB_TREE_TREE_BACKEND_H
-#define RLB_TREE_TREE_BACKEND_H
+#pragma once
 
 #include "common/base/list.h"
 #include "common/base/map.h"
@@ -188,5 +187,3 @@ json_t *follow_properties(struct follower *f, const struct tree_node *n, const j
  */
 enum err tree_path_join(const char *base, struct slice path,
                         char out[TREE_PATH_MAX + 1]) must_check;
-
-#endif

@@ -16,8 +16,7 @@
  * and every backend handle. Lock order: map, then one backend. Source of the shape: MariaDB
  * Spider's connection pool redesign (read-write lock over a map of mutex stacks).
  */
-#ifndef RLB_UPSTREAM_CONN_POOL_H
-#define RLB_UPSTREAM_CONN_POOL_H
+#pragma once
 
 #include "common/event/loop.h"
 
@@ -172,5 +171,3 @@ struct conn_backend_view {
     uint64_t reused, opened, handed_over, waits, rejected;
 };
 void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out);
-
-#endif

@@ -4,8 +4,7 @@
  * conn_checkout.c (the use and the places of connections and waiters, and work on a loop that
  * another thread has requested).
  */
-#ifndef RLB_UPSTREAM_CONN_POOL_INTERNAL_H
-#define RLB_UPSTREAM_CONN_POOL_INTERNAL_H
+#pragma once
 
 #include "common/base/latch.h"
 #include "common/base/map.h"
@@ -171,5 +170,3 @@ struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned
 void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 
 void conn_shard_on_message(struct loop_message *m);
-
-#endif

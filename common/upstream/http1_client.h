@@ -8,8 +8,7 @@
  * LAST, on_error, on_upgrade). A connection is always being read, also when idle, except under
  * back-pressure, so that a close is detected immediately.
  */
-#ifndef RLB_UPSTREAM_HTTP1_CLIENT_H
-#define RLB_UPSTREAM_HTTP1_CLIENT_H
+#pragma once
 
 #include "common/net/addr.h"
 #include "common/net/body_piece.h"
@@ -130,5 +129,3 @@ const char *http1_client_timeout_setting(const struct http1_client_conn *c);
  * connection counts in a pool, call conn_withdraw or conn_retain_permission before.
  */
 struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **c);
-
-#endif

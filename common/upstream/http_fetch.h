@@ -3,8 +3,7 @@
  * One HTTP request over a connection of its own, with a deadline. Embedded in its owner, zeroed
  * before the first use. One loop's thread.
  */
-#ifndef RLB_UPSTREAM_HTTP_FETCH_H
-#define RLB_UPSTREAM_HTTP_FETCH_H
+#pragma once
 
 #include "common/upstream/http1_client.h"
 
@@ -62,5 +61,3 @@ void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fe
 void http_fetch_stop(struct http_fetch *f);
 /* Sets the time left for the response to TIMEOUT_MS from now. From within on_head or on_body. */
 void http_fetch_extend(struct http_fetch *f, uint64_t timeout_ms);
-
-#endif

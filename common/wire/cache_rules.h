@@ -8,8 +8,7 @@
  * Everything read is hostile: what is malformed, contradicts itself or is over a limit is read as
  * the strictest it could mean, and is then not shared.
  */
-#ifndef RLB_WIRE_CACHE_RULES_H
-#define RLB_WIRE_CACHE_RULES_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -156,5 +155,3 @@ bool cache_variant_key(struct cache_fields response, struct cache_fields request
                        struct text *out) must_check;
 /* Whether REQUEST selects the response with KEY, which cache_variant_key() has created. */
 bool cache_variant_matches(struct slice key, struct cache_fields request);
-
-#endif

@@ -3,8 +3,7 @@
  * Which bytes HTTP/1.x allows where: shared by the parsers of this directory. Pure functions over
  * borrowed bytes; any thread.
  */
-#ifndef RLB_WIRE_HTTP1_BYTES_H
-#define RLB_WIRE_HTTP1_BYTES_H
+#pragma once
 
 #include "common/base/bytes.h"
 #include "common/base/limits.h"
@@ -263,7 +262,7 @@ http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct sli
  * Returns the number of letters and '-' at P, within a line of L: at most sixteen, and possibly
  * fewer than there are if the fast path cannot determine it. The byte after them is within L.
  */
-http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p)
+http1_inline_ size_t http1_lines_word(unused_ const struct http1_lines *l, unused_ const char *p)
 {
 #ifdef __SSE2__
     if (l->end - p >= 16)
@@ -273,8 +272,6 @@ http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p
     if (l->end - l->begin >= 16)
         return (unsigned)__builtin_ctz(~(http1_word16(http1_load16(p - early)) >> early));
 #endif
-    (void)l;
-    (void)p;
     return 0;
 }
 
@@ -282,7 +279,8 @@ http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p
  * Whether VALUE, which must be within a line of L and not empty, is a host name or IPv4 address,
  * without a port or with one below 60,000. False: this fast path cannot determine it.
  */
-http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct slice value)
+http1_inline_ bool http1_lines_plain_host(unused_ const struct http1_lines *l,
+                                          unused_ struct slice value)
 {
 #ifdef __SSE2__
     if (value.len > 16 || l->end - value.p < 16)
@@ -299,8 +297,6 @@ http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct sl
     bool fits = port < 5 || (port == 5 && value.p[name + 1] < '6');
     return name != 0 && value.p[name] == ':' && fits && (digits >> (name + 1) & all) == all;
 #else
-    (void)l;
-    (void)value;
     return false;
 #endif
 }
@@ -356,5 +352,3 @@ http1_inline_ bool http1_lines_field(const struct http1_lines *l, struct slice l
     *value = (struct slice){start, (size_t)(end - start)};
     return true;
 }
-
-#endif

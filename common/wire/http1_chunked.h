@@ -5,8 +5,7 @@
  * Requests are read strictly: no blanks around sizes and extensions, and only well-formed
  * extensions and trailers. Plain computation over borrowed bytes; any thread.
  */
-#ifndef RLB_WIRE_HTTP1_CHUNKED_H
-#define RLB_WIRE_HTTP1_CHUNKED_H
+#pragma once
 
 #include "common/wire/http1_head.h"
 
@@ -45,5 +44,3 @@ enum response_fault http1_chunked_fault(const struct http1_chunked *d);
  */
 enum request_fault http1_chunked_take(struct http1_chunked *d, char *bytes, size_t len,
                                       size_t *used, size_t *data, bool *ended) must_check noinline_;
-
-#endif

@@ -4,8 +4,7 @@
  * as they are. The parsers are strict: a message that two parsers could read differently can be
  * used for smuggling (RFC 9112 section 11.2). Pure functions over borrowed bytes; any thread.
  */
-#ifndef RLB_WIRE_HTTP1_HEAD_H
-#define RLB_WIRE_HTTP1_HEAD_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
@@ -17,7 +16,6 @@
 enum response_fault {
 #define FAULT(name, text) RESPONSE_FAULT_##name,
 #include "common/wire/response_fault.def"
-#undef FAULT
     RESPONSE_FAULT_COUNT
 };
 /* "different values of Content-Length". Never NULL. */
@@ -67,7 +65,6 @@ static inline bool http1_head_requires(const struct http1_head *head, const stru
 enum request_fault {
 #define FAULT(name, status, text) FAULT_##name,
 #include "common/wire/request_fault.def"
-#undef FAULT
     FAULT_COUNT
 };
 
@@ -109,5 +106,3 @@ bool http_target_is_path(struct slice target);
 bool http_authority_valid(struct slice authority) noinline_;
 /* Splits "http://authority/path" (or https; the path may be missing). False for anything else. */
 bool http_target_split(struct slice target, struct slice *authority, struct slice *path);
-
-#endif

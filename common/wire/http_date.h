@@ -2,8 +2,7 @@
  *
  * HTTP's dates, from bytes. Pure functions over borrowed bytes; any thread.
  */
-#ifndef RLB_WIRE_HTTP_DATE_H
-#define RLB_WIRE_HTTP_DATE_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -28,5 +27,3 @@ bool http_date_parse(struct slice s, int64_t now_s, int64_t *out) must_check;
  */
 bool http_date_match(struct slice s, const char *pattern, const char *format,
                      struct tm *out) must_check;
-
-#endif

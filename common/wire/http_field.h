@@ -3,8 +3,7 @@
  * The meaning of a header field for a proxy. The parsers of heads determine it once, by the name,
  * and store it with the field. Pure functions over borrowed bytes; any thread.
  */
-#ifndef RLB_WIRE_HTTP_FIELD_H
-#define RLB_WIRE_HTTP_FIELD_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -70,5 +69,3 @@ static inline bool http_field_is_hop(enum http_field kind)
 {
     return kind == FIELD_HOP || kind == FIELD_CONNECTION || kind == FIELD_FRAMING;
 }
-
-#endif

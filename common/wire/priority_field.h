@@ -3,8 +3,7 @@
  * The value of a `priority` field or of a PRIORITY_UPDATE frame (RFC 9218 section 4): how soon a
  * client needs a response, and whether it can use parts of it. Pure function; any thread.
  */
-#ifndef RLB_WIRE_PRIORITY_FIELD_H
-#define RLB_WIRE_PRIORITY_FIELD_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -27,5 +26,3 @@ struct urgency {
  * counts. Cost: O(value.len).
  */
 struct urgency priority_field_parse(struct slice value, struct urgency base);
-
-#endif

@@ -4,8 +4,7 @@
  * it forwards, in text (version 1) and binary form (version 2). Pure computation over borrowed
  * bytes; any thread.
  */
-#ifndef RLB_WIRE_PROXY_LINE_H
-#define RLB_WIRE_PROXY_LINE_H
+#pragma once
 
 #include "common/wire/http1_head.h"
 
@@ -45,5 +44,3 @@ struct proxy_line {
  * at most one checksum and one TLS record (PP2_TYPE_SSL, section 2.2.6), of complete records too.
  */
 enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out) must_check;
-
-#endif

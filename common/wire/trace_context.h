@@ -2,8 +2,7 @@
  *
  * The trace context of requests (W3C Recommendation, 23 November 2021). Stateless.
  */
-#ifndef RLB_WIRE_TRACE_CONTEXT_H
-#define RLB_WIRE_TRACE_CONTEXT_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -39,5 +38,3 @@ void trace_parent_print(const struct trace_parent *p, char out[TRACE_PARENT_LEN]
  * the number of members in the fields before it; those of VALUE are added.
  */
 bool trace_state_valid(struct slice value, size_t *members) must_check;
-
-#endif

@@ -16,8 +16,7 @@
  * TIME is YYYY-MM-DD HH:MM:SS.ffffff; a T instead of the blank, and a shorter fraction, are
  * accepted as well. BYTES may be "-": unknown.
  */
-#ifndef RLB_WIRE_TRACE_LINE_H
-#define RLB_WIRE_TRACE_LINE_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -52,5 +51,3 @@ const char *trace_line_parse(struct slice line, struct trace_line *out);
  * the method without blanks. Id and name are ours: no blanks, not empty.
  */
 void trace_line_print(const struct trace_line *l, struct text *out);
-
-#endif

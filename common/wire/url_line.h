@@ -4,8 +4,7 @@
  * of URLs, and to explain how one would be routed. Strict: a URL that no request can contain is
  * rejected. Pure functions; slices point into the line.
  */
-#ifndef RLB_WIRE_URL_LINE_H
-#define RLB_WIRE_URL_LINE_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -20,5 +19,3 @@ struct url_line {
 
 /* Returns NULL if LINE is valid; else a static error text, and OUT is untouched. */
 const char *url_line_parse(struct slice line, struct url_line *out);
-
-#endif

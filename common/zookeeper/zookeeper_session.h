@@ -11,8 +11,7 @@
  * servers and for the server. The library reconnects by itself, but a handle never outlives its
  * session: after the end of a session it is closed, and another one opened.
  */
-#ifndef RLB_ZOOKEEPER_ZOOKEEPER_SESSION_H
-#define RLB_ZOOKEEPER_ZOOKEEPER_SESSION_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
@@ -92,5 +91,3 @@ struct zk_call *zk_reset_acl(struct zk_session *s, const char *path, zk_done_fn 
                              void *context);
 /* DONE of C will not be called; the call itself is not cancelled. NULL is allowed. */
 void zk_call_forget(struct zk_call *c);
-
-#endif

@@ -7,8 +7,7 @@
  *   zookeeper_entry.c   our own providers
  *   zookeeper_op.c      operations on single nodes
  */
-#ifndef RLB_ZOOKEEPER_ZOOKEEPER_TREE_H
-#define RLB_ZOOKEEPER_ZOOKEEPER_TREE_H
+#pragma once
 
 #include "common/base/limits.h"
 #include "common/tree/tree.h"
@@ -131,5 +130,3 @@ void zk_ops_ended(struct zookeeper *t);
 
 /* Decodes the name of a provider's node in place. */
 void zk_name_decode(char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * Parses zookeeper://HOST[:PORT][,HOST[:PORT]...][/PATH], and reads the file with the identity for
  * these servers. Plain functions over borrowed values; any thread.
  */
-#ifndef RLB_ZOOKEEPER_ZOOKEEPER_URL_H
-#define RLB_ZOOKEEPER_ZOOKEEPER_URL_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -38,5 +37,3 @@ enum err zookeeper_url_parse(struct slice location, char **hosts, char **top,
  * regular file, or accessible to others), ERR_TOO_LARGE, ERR_SYNTAX; the reason is in D.
  */
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d) must_check;
-
-#endif

@@ -3,8 +3,7 @@
  * The operator's tool: each command is a row of a table and has its own file. The output of a
  * command is made from JSON by a pure function, so that tests need no server. Main thread.
  */
-#ifndef RLB_CTL_CLI_CTL_H
-#define RLB_CTL_CLI_CTL_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -170,5 +169,3 @@ FILE *ctl_open(const char *file, struct diag *d);
 bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out) must_check;
 /* ERR_SYSTEM: it could not be read to its end; why to D. */
 enum err ctl_close(FILE *in, const char *file, struct diag *d) must_check;
-
-#endif

@@ -3,8 +3,7 @@
  * Reading a page of another version of the program: any member may be missing or of another type.
  * Pure functions over borrowed values.
  */
-#ifndef RLB_CTL_CLI_PAGE_H
-#define RLB_CTL_CLI_PAGE_H
+#pragma once
 
 #include "common/base/text.h"
 #include "ctl/cli/ctl.h"
@@ -106,5 +105,3 @@ typedef void (*page_application_fn)(const char *name, json_t *application,
  * Errors: as of page_check(). */
 enum err page_each_application(const json_t *page, const struct ctl_options *o,
                                page_application_fn print, struct text *out) must_check;
-
-#endif

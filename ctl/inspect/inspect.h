@@ -3,8 +3,7 @@
  * What the commands make of what they read: plain computation but for ctl_detach(), so that tests
  * need no server. The caller owns everything; one thread.
  */
-#ifndef RLB_CTL_INSPECT_INSPECT_H
-#define RLB_CTL_INSPECT_INSPECT_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/base/text.h"
@@ -210,5 +209,3 @@ void trace_report_fini(struct trace_report *r);
 /* TOP: URLs and unfinished requests; 0: all. */
 void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes, struct text *out);
 void trace_report_json(const struct trace_report *r, uint64_t top, struct text *out);
-
-#endif

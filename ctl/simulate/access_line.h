@@ -4,8 +4,7 @@
  * whatever follows; or one of our own in JSON. Pure functions; slices point into the line or into
  * the room that the caller gives.
  */
-#ifndef RLB_CTL_SIMULATE_ACCESS_LINE_H
-#define RLB_CTL_SIMULATE_ACCESS_LINE_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/err.h"
@@ -93,5 +92,3 @@ void requests_spread(const struct requests *r, uint64_t *first_ns, size_t stride
 /* Lines that were left out, and why; nothing when there were none. */
 void requests_print_bad(const struct requests *r, struct text *out);
 size_t requests_bad(const struct requests *r);
-
-#endif

@@ -5,8 +5,7 @@
  * is a table, JSON, or a chart. Everything is owned by struct simulate. The interfaces of classify
  * and playback, which read the same logs, are for their tests. Main thread.
  */
-#ifndef RLB_CTL_SIMULATE_SIMULATE_H
-#define RLB_CTL_SIMULATE_SIMULATE_H
+#pragma once
 
 #include "classifiers/registry.h"
 #include "common/base/text.h"
@@ -239,5 +238,3 @@ struct playback_figures {
 /* Computes the metrics of the played requests of class CLS; UINT32_MAX: of all. */
 void playback_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
                       struct playback_figures *out);
-
-#endif

@@ -3,8 +3,7 @@
  * resumelbctl tree: one verb, one function. A command is the command line, the open tree with its
  * loop, and what is to be printed; owned by the command while it runs. Main thread.
  */
-#ifndef RLB_CTL_TREE_TREE_H
-#define RLB_CTL_TREE_TREE_H
+#pragma once
 
 #include "common/tree/tree.h"
 #include "common/tree/tree_op.h"
@@ -57,5 +56,3 @@ enum err tree_command_resolve(struct tree_command *c, const char *path,
  * error in the diag only if it MUST_EXIST. */
 enum err tree_command_path(struct tree_command *c, const char *word, bool must_exist,
                            char out[TREE_PATH_MAX + 1]) must_check;
-
-#endif

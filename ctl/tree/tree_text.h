@@ -11,8 +11,7 @@
  *
  * Returned trees are owned by the caller. Pure functions; any thread.
  */
-#ifndef RLB_CTL_TREE_TREE_TEXT_H
-#define RLB_CTL_TREE_TREE_TEXT_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -72,5 +71,3 @@ bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct sli
                          struct text *line) must_check;
 /* The kind of property KEY, from its end (" ->", " =>"); *NAME is the part before that. */
 enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name);
-
-#endif

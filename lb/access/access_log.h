@@ -4,8 +4,7 @@
  * outlives the data loops. Each loop leaves the values of a line in a buffer of its own, as a
  * compact record in memory; a line_writer makes lines of these, on its thread.
  */
-#ifndef RLB_LB_ACCESS_ACCESS_LOG_H
-#define RLB_LB_ACCESS_ACCESS_LOG_H
+#pragma once
 
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -150,5 +149,3 @@ struct access_counts {
 void access_log_count(const struct access_log *log, struct access_counts *out);
 /* Writes the remaining lines, unless the file does not accept them. LOG may be NULL. */
 void access_log_destroy(struct access_log *log);
-
-#endif

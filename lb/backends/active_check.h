@@ -4,8 +4,7 @@
  * one at a time. Embedded in a backend without a resume stream; control thread. Without
  * health_check_path there are no checks.
  */
-#ifndef RLB_LB_BACKENDS_ACTIVE_CHECK_H
-#define RLB_LB_BACKENDS_ACTIVE_CHECK_H
+#pragma once
 
 #include "common/net/addr.h"
 #include "common/upstream/http_fetch.h"
@@ -67,5 +66,3 @@ void active_check_start(struct active_check *c, bool failing);
 void active_check_stop(struct active_check *c);
 /* Settings have changed; no path: all results are dropped. Harmless if it is not started. */
 void active_check_settings(struct active_check *c);
-
-#endif

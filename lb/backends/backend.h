@@ -8,8 +8,7 @@
  *   self-measured    the instance exists, and is in the pool, while the address is listed or
  *                    registered
  */
-#ifndef RLB_LB_BACKENDS_BACKEND_H
-#define RLB_LB_BACKENDS_BACKEND_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/skills/home_records.h"
@@ -174,5 +173,3 @@ void membership_store_drained(struct backend *b);
 const char *membership_drained_unsaved(const struct membership *ms);
 /* Nothing holds B any more: destroys it. */
 void membership_forget(struct membership *ms, struct backend *b);
-
-#endif

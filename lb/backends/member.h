@@ -4,8 +4,7 @@
  * the control thread; freed with the worker's last reference (any thread). Data loops may change
  * only atomic and locked members.
  */
-#ifndef RLB_LB_BACKENDS_MEMBER_H
-#define RLB_LB_BACKENDS_MEMBER_H
+#pragma once
 
 #include "common/base/file.h"
 #include "common/base/latch.h"
@@ -210,5 +209,3 @@ void ejection_check(struct application *a);
 bool ejection_fail_open(struct application *a, struct worker *const *tried, size_t ntried) cold_;
 /* Control thread, when no exchange is left: drops all ejections and probes. */
 void ejection_stop(struct application *a);
-
-#endif

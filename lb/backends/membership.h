@@ -4,8 +4,7 @@
  * are resolved again at intervals), and those registered in its tree; and its live settings in the
  * tree. Owned by the creator of the application (lb/program); control thread.
  */
-#ifndef RLB_LB_BACKENDS_MEMBERSHIP_H
-#define RLB_LB_BACKENDS_MEMBERSHIP_H
+#pragma once
 
 #include "common/base/json.h"
 #include "common/tree/tree.h"
@@ -65,5 +64,3 @@ struct membership_figures {
 bool membership_figures(const struct membership *ms, struct membership_figures *out);
 /* Member "tree" of the application's status. */
 void membership_describe(const struct membership *ms, struct json_writer *w);
-
-#endif

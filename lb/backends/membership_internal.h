@@ -5,8 +5,7 @@
  * process are in the pool (activation.c); and which ones are drained (drained_names.c). Control
  * thread.
  */
-#ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
-#define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
+#pragma once
 
 #include "common/base/map.h"
 #include "lb/backends/backend.h"
@@ -168,5 +167,3 @@ bool drained_names_has(const struct drained_names *d, const char *name);
 void drained_names_set(struct drained_names *d, const char *name, bool on);
 /* The reason for which the list is not saved, or NULL. */
 const char *drained_names_unsaved(const struct drained_names *d);
-
-#endif

@@ -5,8 +5,7 @@
  * each. Owned by lb/program; outlives the data loops. Files are written by a thread of its own; no
  * loop waits for a disk.
  */
-#ifndef RLB_LB_BACKENDS_SELF_MEASURE_H
-#define RLB_LB_BACKENDS_SELF_MEASURE_H
+#pragma once
 
 #include "lb/backends/member.h"
 
@@ -33,5 +32,3 @@ void self_measure_join(struct self_measure *s, struct member *m, struct member *
 void self_measure_leave(struct self_measure *s, struct member *m);
 /* Control thread: drops the skill of M at CLS, or all of them (NULL), soon in its file as well. */
 void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls);
-
-#endif

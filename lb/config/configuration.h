@@ -5,8 +5,7 @@
  * start, reload.c at SIGHUP), which moves out what outlives it (classifiers, error pages) before
  * configuration_fini. Control thread.
  */
-#ifndef RLB_LB_CONFIG_CONFIGURATION_H
-#define RLB_LB_CONFIG_CONFIGURATION_H
+#pragma once
 
 #include "classifiers/registry.h"
 #include "common/counters/pool_counter_client.h"
@@ -125,5 +124,3 @@ void application_config_fini(struct application_config *a);
  */
 size_t limit_servers(const struct text_list *l,
                      struct pool_counter_server_address out[POOL_COUNTER_SERVERS_MAX]);
-
-#endif

@@ -3,8 +3,7 @@
  * The CPU to which each data loop's thread is pinned. Off by default: pinned loops retain their
  * caches, but cannot move away from other load on their CPU. A value; any thread.
  */
-#ifndef RLB_LB_CONFIG_CPU_AFFINITY_H
-#define RLB_LB_CONFIG_CPU_AFFINITY_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/limits.h"
@@ -26,5 +25,3 @@ const char *cpu_affinity_parse(struct slice text, const cpu_set_t *allowed,
 int cpu_affinity_of(const struct cpu_affinity *a, unsigned i);
 /* Pins the calling thread to CPU; -1: no effect. Returns false with errno if that failed. */
 bool cpu_affinity_enter(int cpu);
-
-#endif

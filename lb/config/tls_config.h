@@ -2,8 +2,7 @@
  *
  * TLS as it is configured: `tls` of a listener, and `worker_tls` of an application. Control thread.
  */
-#ifndef RLB_LB_CONFIG_TLS_CONFIG_H
-#define RLB_LB_CONFIG_TLS_CONFIG_H
+#pragma once
 
 #include "common/config/config.h"
 #include "common/tls/tls_listener.h"
@@ -38,5 +37,3 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
 /* At SIGHUP: copies FROM to C. Peers of C's tls continue, with the new authorities. */
 void tls_workers_take(struct tls_workers *c, struct tls_workers *from);
 void tls_workers_fini(struct tls_workers *c);
-
-#endif

@@ -4,8 +4,7 @@
  * Made and destroyed by the control thread (lb/program); outlives every exchange of its own. Fields
  * are constant while data loops run unless their comment names a lock or a thread.
  */
-#ifndef RLB_LB_CORE_APPLICATION_H
-#define RLB_LB_CORE_APPLICATION_H
+#pragma once
 
 #include "classifiers/registry.h"
 #include "common/base/log.h"
@@ -29,7 +28,6 @@
 enum app_stat {
 #define STAT(name, kind, unit, doc) APP_STAT_##name,
 #include "lb/core/stats.def"
-#undef STAT
     APP_STATS
 };
 
@@ -185,5 +183,3 @@ static inline const struct app_settings *application_settings(const struct appli
 {
     return &al->settings->s;
 }
-
-#endif

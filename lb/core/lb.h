@@ -5,8 +5,7 @@
  * which is the main thread. Only the fields below are for the parts; everything else is
  * lb/program's.
  */
-#ifndef RLB_LB_CORE_LB_H
-#define RLB_LB_CORE_LB_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "common/http/body_sink.h"
@@ -82,5 +81,3 @@ struct lb {
     bool (*reload)(struct lb *lb, struct text *why);
     struct lb_parts *parts; /* lb/program's own */
 };
-
-#endif

@@ -11,8 +11,7 @@
  * is copied under the counter's mutex, without allocating or writing. The metrics beside it (struct
  * limit_figures) are read one by one.
  */
-#ifndef RLB_LB_CORE_LIMITS_LIVE_H
-#define RLB_LB_CORE_LIMITS_LIVE_H
+#pragma once
 
 #include "common/base/json.h"
 #include "common/counters/pool_counter_health.h"
@@ -92,5 +91,3 @@ size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
 /* "pool_counter_servers" and "stored_responses", members of the application's object. */
 void limit_status_describe(const struct application *a, struct json_writer *w);
-
-#endif

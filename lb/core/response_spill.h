@@ -9,14 +9,11 @@
  * Files and their bytes are shared fairly among clients (common/net/fair_shares.h): a response may
  * lose its file to another client's.
  */
-#ifndef RLB_LB_CORE_RESPONSE_SPILL_H
-#define RLB_LB_CORE_RESPONSE_SPILL_H
+#pragma once
 
 #include "common/net/body_file.h"
 #include "common/net/fair_shares.h"
 #include "common/upstream/http1_client.h"
-
-#include <stdatomic.h>
 
 /* Shared by all loops. */
 struct spill_space {
@@ -73,5 +70,3 @@ uint64_t response_spill_in_file(const struct response_spill *s);
 size_t response_spill_in_memory(const struct response_spill *s);
 /* errno of the last failure since response_spill_room was last called, or in it; 0: none. */
 int response_spill_error(const struct response_spill *s);
-
-#endif

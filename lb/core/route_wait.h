@@ -14,8 +14,7 @@
  * empties as fast as they serve once they accept requests again. A struct rejected_wait is embedded
  * in an exchange, which owns it.
  */
-#ifndef RLB_LB_CORE_ROUTE_WAIT_H
-#define RLB_LB_CORE_ROUTE_WAIT_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "routing/pool.h"
@@ -69,5 +68,3 @@ bool rejected_queue_join(struct rejected_queue *line, struct rejected_wait *w, s
 void rejected_queue_leave(struct rejected_queue *line, struct rejected_wait *w);
 /* A worker has responded to a request. */
 void rejected_queue_served(struct rejected_queue *line);
-
-#endif

@@ -5,8 +5,7 @@
  * Neither waits for the other: notes that do not fit are dropped and counted, and the stored ones
  * are scaled up to represent them. Created before the data loop's thread, destroyed after it.
  */
-#ifndef RLB_LB_CORE_TRAFFIC_H
-#define RLB_LB_CORE_TRAFFIC_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -41,5 +40,3 @@ void traffic_add(struct traffic *t, const struct traffic_note *n);
 size_t traffic_drain(struct traffic *t,
                      void (*each)(void *context, const struct traffic_note *n, double weight),
                      void *context);
-
-#endif

@@ -8,8 +8,7 @@
  * request that holds it or waits for it; so a limit may be removed while its leases are held. Any
  * thread.
  */
-#ifndef RLB_LB_LIMITS_LIMIT_H
-#define RLB_LB_LIMITS_LIMIT_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/counters/counter.h"
@@ -100,5 +99,3 @@ void limit_name_check(const struct config *c, const struct config_node *at, cons
                       struct slice name, struct diag *d);
 /* Creates a set with one reference. Takes ownership of what LIMITS own; copies the array. */
 struct limit_set *limit_set_create(const struct limit *limits, size_t n);
-
-#endif

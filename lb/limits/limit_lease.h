@@ -13,8 +13,7 @@
  *   limit_lease_acquire -> LOCKED; QUEUE_FULL, TIMEOUT or UNREACHABLE: nothing is held; or WAIT
  *     WAIT -> on_result: any result but WAIT; NO_ROOM: no free connection to the daemon
  */
-#ifndef RLB_LB_LIMITS_LIMIT_LEASE_H
-#define RLB_LB_LIMITS_LIMIT_LEASE_H
+#pragma once
 
 #include "common/counters/pool_counter_client.h"
 #include "lb/limits/limit.h"
@@ -76,5 +75,3 @@ void limit_lease_release(struct limit_lease *c, bool done);
  * waiters that can now proceed. Any thread.
  */
 void limit_counter_set(struct limit_counter *c, struct counter_limits limits);
-
-#endif

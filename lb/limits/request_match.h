@@ -13,8 +13,7 @@
  * value follows (or a '%'), it ends in '|'. So different values give different keys. {class} is
  * percent-encoded already. A missing variable is like an empty one; host names are in lower case.
  */
-#ifndef RLB_LB_LIMITS_REQUEST_MATCH_H
-#define RLB_LB_LIMITS_REQUEST_MATCH_H
+#pragma once
 
 #include "lb/rules/classify.h"
 #include "lb/settings/settings.h"
@@ -67,5 +66,3 @@ bool request_match_fits(const struct request_match *m, struct slice cls,
  */
 struct slice request_match_key(const struct request_match *m, const char *name, struct slice cls,
                                const struct classify_request *r, char out[LIMIT_KEY_MAX]);
-
-#endif

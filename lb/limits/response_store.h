@@ -19,8 +19,7 @@
  * A struct stored_maker makes one from a response in transit, on one loop, and gives up without
  * harm when it would be too large. Both are charged to a struct stored_memory, which outlives them.
  */
-#ifndef RLB_LB_LIMITS_RESPONSE_STORE_H
-#define RLB_LB_LIMITS_RESPONSE_STORE_H
+#pragma once
 
 #include "common/upstream/http1_client.h"
 #include "common/wire/cache_rules.h"
@@ -212,5 +211,3 @@ bool response_store_were_put(struct response_store *s, const struct response_sto
 void response_store_read_stats(struct response_store *s, struct response_store_stats *out);
 /* Asserts all invariants. For tests. Its cost is linear. */
 void response_store_check(struct response_store *s);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What the files of lb/program share of the assembled load balancer. Control thread.
  */
-#ifndef RLB_LB_PROGRAM_LB_PARTS_H
-#define RLB_LB_PROGRAM_LB_PARTS_H
+#pragma once
 
 #include "common/program/admin.h"
 #include "common/program/daemon.h"
@@ -102,5 +101,3 @@ void listeners_take_certificates(struct listeners *ls, const struct configuratio
 bool listeners_match(const struct listeners *ls, const struct configuration *config);
 /* Call after the loops have closed their sockets (front_destroy). NULL is fine. */
 void listeners_destroy(struct listeners *ls);
-
-#endif

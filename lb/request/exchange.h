@@ -13,8 +13,7 @@
  *   limit.c     LIMIT                                  account.c  ACCOUNT
  *   slow_client.c  FORWARD and DELIVER to a client that is slower than the worker
  */
-#ifndef RLB_LB_REQUEST_EXCHANGE_H
-#define RLB_LB_REQUEST_EXCHANGE_H
+#pragma once
 
 #include "common/http/http_server.h"
 #include "common/upstream/conn_pool.h"
@@ -352,5 +351,3 @@ static inline const struct app_settings *exchange_settings(const struct exchange
 {
     return application_settings(x->al);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The front of one data loop: its HTTP server, its listeners, and the making of exchanges.
  * Created, used and destroyed on that loop's thread; owned by lb/program.
  */
-#ifndef RLB_LB_REQUEST_FRONT_H
-#define RLB_LB_REQUEST_FRONT_H
+#pragma once
 
 #include "common/http/http_server.h"
 #include "lb/core/application.h"
@@ -33,5 +32,3 @@ void front_shut_idle(struct lb_loop *ll, void *unused);
 void front_cut(struct lb_loop *ll, void *unused);
 /* Counts of events on its connections so far. Any thread, while the front exists. */
 void front_read_counts(const struct lb_front *f, struct http_server_counts *out);
-
-#endif

@@ -7,8 +7,7 @@
  * generated), and Resumelb-*. A name is compared with '_' taken for '-', because CGI-like
  * interfaces do not distinguish the two, so that a client cannot set Resumelb_Class.
  */
-#ifndef RLB_LB_REQUEST_HEADERS_H
-#define RLB_LB_REQUEST_HEADERS_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/http/http_request.h"
@@ -80,5 +79,3 @@ void headers_add_to(struct http_request *req, struct message_fields *fields, str
                     struct slice value);
 /* Removes all fields NAME, as header_names_same() compares names. */
 void headers_remove(struct message_fields *fields, struct slice name);
-
-#endif

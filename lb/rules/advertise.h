@@ -4,8 +4,7 @@
  * the addresses of its listeners. Plain computation, except that the addresses of the machine are
  * read.
  */
-#ifndef RLB_LB_RULES_ADVERTISE_H
-#define RLB_LB_RULES_ADVERTISE_H
+#pragma once
 
 #include "common/config/settings.h"
 #include "common/net/addr.h"
@@ -27,5 +26,3 @@ bool advertise_valid(const char *text);
  */
 struct text_list advertise_names(const struct text_list *configured, const struct addr *listeners,
                                  size_t n);
-
-#endif

@@ -11,8 +11,7 @@
  *                 without an upgrade, or when its tunnel ends: so the limit also holds for
  *                 handshakes in flight on several loops. Embedded in a member
  */
-#ifndef RLB_LB_RULES_BUDGET_H
-#define RLB_LB_RULES_BUDGET_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -117,5 +116,3 @@ static inline void tunnel_limit_closed(struct tunnel_limit *t)
     budget_release_(&t->open);
     budget_release_(&t->places);
 }
-
-#endif

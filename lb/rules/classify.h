@@ -4,8 +4,7 @@
  * computation over borrowed bytes; any thread, one request one thread. Nothing is computed that the
  * classifier does not ask for.
  */
-#ifndef RLB_LB_RULES_CLASSIFY_H
-#define RLB_LB_RULES_CLASSIFY_H
+#pragma once
 
 #include "classifiers/registry.h"
 #include "common/base/memory.h"
@@ -46,5 +45,3 @@ bool classify_is_variable(struct slice name);
 /* The encoded class, written to OUT; returns its length. */
 size_t classify_run(const struct classifier *k, const struct classify_request *r,
                     char out[CLASS_BYTES_MAX]);
-
-#endif

@@ -9,8 +9,7 @@
  * time_max_ms. Any response of the worker clears the record. An ejected worker is probed meanwhile,
  * and stays ejected until it passes (enum worker_probe).
  */
-#ifndef RLB_LB_RULES_EJECTION_RULE_H
-#define RLB_LB_RULES_EJECTION_RULE_H
+#pragma once
 
 #include "common/base/base.h"
 
@@ -69,5 +68,3 @@ void failure_record_served(struct failure_record *s);
  * connections or fail TLS are exempt from the share: each would cost every request an attempt.
  */
 bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers);
-
-#endif

@@ -3,8 +3,7 @@
  * Error pages of an application, as read from its files: which one a client gets, and its type.
  * Constant after they are read; any thread.
  */
-#ifndef RLB_LB_ERROR_PAGE_H
-#define RLB_LB_ERROR_PAGE_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/http/http_request.h"
@@ -25,5 +24,3 @@ const char *error_page_type(const char *path);
 /* Returns the index of the page of the type that the Accept fields of a request prefer; of the
  * first page if they prefer none. */
 size_t error_pages_choose(const struct error_pages *p, const struct message_fields *fields);
-
-#endif

@@ -4,8 +4,7 @@
  * as values. Immutable once it is read; reference counted, as it is part of an application's
  * snapshot. Any thread. What an exchange does by it is in header_apply.c, on its loop.
  */
-#ifndef RLB_LB_RULES_HEADER_RULES_H
-#define RLB_LB_RULES_HEADER_RULES_H
+#pragma once
 
 #include "common/config/config.h"
 #include "lb/rules/template.h"
@@ -59,5 +58,3 @@ size_t header_rule_value(const struct header_rule *rule, struct slice cls,
 /* `headers` at NODE (NULL: none); problems to D. One reference, or NULL when there are no rules. */
 struct header_rules *header_rules_read(const struct config *c, const struct config_node *node,
                                        struct diag *d);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Which methods pass: the setting methods. Pure functions; any thread.
  */
-#ifndef RLB_LB_RULES_METHODS_H
-#define RLB_LB_RULES_METHODS_H
+#pragma once
 
 #include "common/base/text.h"
 #include "lb/settings/settings.h"
@@ -23,5 +22,3 @@ bool method_is_registered(struct slice method);
 bool methods_have(const struct text_list *list, struct slice method);
 /* LIST as the value of Allow, appended to OUT. */
 void methods_put(const struct text_list *list, struct text *out);
-
-#endif

@@ -12,8 +12,7 @@
  * A class and path that gets more responses than workers die of it is not held: a popular page
  * is in flight at each death that other requests cause.
  */
-#ifndef RLB_LB_RULES_POISON_H
-#define RLB_LB_RULES_POISON_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/base/limits.h"
@@ -87,5 +86,3 @@ struct poison_view {
     } held[POISON_HELD_MAX];
 };
 void poison_view(struct poison *p, uint64_t now_ms, struct poison_view *out);
-
-#endif

@@ -5,8 +5,7 @@
  * tree would be access to every service that trusts the load balancer's machine. A value that
  * borrows what it has; control thread.
  */
-#ifndef RLB_LB_RULES_PROVIDER_LIMITS_H
-#define RLB_LB_RULES_PROVIDER_LIMITS_H
+#pragma once
 
 #include "common/net/networks.h"
 
@@ -19,5 +18,3 @@ struct provider_limits {
 
 /* Why no worker may be registered at A, a constant; NULL: it may. May ask the kernel. */
 const char *provider_limits_rejection(const struct provider_limits *l, const struct addr *a);
-
-#endif

@@ -3,8 +3,7 @@
  * A template: text with {class} and {VARIABLE}s of the environment that classifiers see
  * (classify.h). Immutable once parsed; owned by its rule. Any thread, several at once.
  */
-#ifndef RLB_LB_RULES_TEMPLATE_H
-#define RLB_LB_RULES_TEMPLATE_H
+#pragma once
 
 #include "lb/rules/classify.h"
 
@@ -41,5 +40,3 @@ struct template_kind {
 const char *template_parse(const struct template_kind *k, struct slice text, struct template *out,
                            size_t *at);
 void template_fini(struct template *t);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The load balancer's settings as structs and tables, made of settings.def.
  */
-#ifndef RLB_LB_SETTINGS_SETTINGS_H
-#define RLB_LB_SETTINGS_SETTINGS_H
+#pragma once
 
 #include "common/config/settings.h"
 
@@ -102,5 +101,3 @@ void app_settings_fini(struct app_settings *s);
 /* Both scopes of it; rows of MATCH have no defaults. */
 void limit_settings_copy(const struct limit_settings *from, struct limit_settings *to);
 void limit_settings_fini(struct limit_settings *s);
-
-#endif

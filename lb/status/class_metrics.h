@@ -14,8 +14,7 @@
  * again (to Prometheus, a counter reset). Requests of all other classes are counted together as the
  * others, so that the sum of all series is the application's total.
  */
-#ifndef RLB_LB_STATUS_CLASS_METRICS_H
-#define RLB_LB_STATUS_CLASS_METRICS_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -69,5 +68,3 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
 void class_metrics_each(const struct class_metrics *m,
                         void (*each)(void *context, const char *cls, const struct class_figures *f),
                         void *context);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * All rates are means that fade with OBSERVER_FADE_S: "now" is about the last 15 seconds.
  */
-#ifndef RLB_LB_STATUS_OBSERVER_H
-#define RLB_LB_STATUS_OBSERVER_H
+#pragma once
 
 #include "common/base/json.h"
 #include "common/stats/events.h"
@@ -47,5 +46,3 @@ double observer_worker_rate(const struct observer *o, size_t application, const 
 /* Writes members of a worker's object; nothing if it is unknown. */
 void observer_describe_worker(struct observer *o, size_t application, const char *name,
                               struct json_writer *w);
-
-#endif

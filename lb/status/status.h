@@ -2,8 +2,7 @@
  *
  * What an operator sees: the pages of the admin address. Control thread.
  */
-#ifndef RLB_LB_STATUS_STATUS_H
-#define RLB_LB_STATUS_STATUS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -92,5 +91,3 @@ void shared_responses_store(struct shared_responses *s, enum shared_page page, u
 /* Drops all stored responses, so that the client that has just changed something sees the change.
  */
 void shared_responses_clear(struct shared_responses *s);
-
-#endif

@@ -16,8 +16,7 @@
  * Owned by the creator, which must serialize the calls. It owns its workers and classes; a ticket
  * is part of the caller's request and must not move from homes_begin to homes_end.
  */
-#ifndef RLB_ROUTING_HOMES_HOMES_H
-#define RLB_ROUTING_HOMES_HOMES_H
+#pragma once
 
 #include "common/base/list.h"
 #include "common/skills/home_records.h"
@@ -225,5 +224,3 @@ void homes_evaluate(const struct homes *h, const struct homes_request *r,
                     const struct homes_plan *plan, struct homes_evidence *out);
 /* Sets OUT to at most MAX homes of a class. Returns the number of its homes. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
-
-#endif

@@ -8,8 +8,7 @@
  *     class "a": pairs [ w1 home, w4 home, w2 past ]      homes first
  *     w2: pairs ( "a" past, "b" home, ... )               a list, used when it leaves
  */
-#ifndef RLB_ROUTING_HOMES_HOMES_INTERNAL_H
-#define RLB_ROUTING_HOMES_HOMES_INTERNAL_H
+#pragma once
 
 #include "common/skills/classes.h"
 #include "common/stats/decay.h"
@@ -367,5 +366,3 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
 /* Returns the home with the oldest record, excluding KEEP; or NULL. */
 struct homes_pair *homes_oldest(const struct homes_class *c,
                                 const struct homes_worker *keep) noinline_;
-
-#endif

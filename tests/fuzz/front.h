@@ -10,8 +10,7 @@
  * pieces of so many times 16 bytes, one a turn. With bit 7 the third byte: two bits each, the path
  * lengths of four requests in a row, less one.
  */
-#ifndef RLB_TESTS_FUZZ_FRONT_H
-#define RLB_TESTS_FUZZ_FRONT_H
+#pragma once
 
 #include "common/base/list.h"
 #include "common/base/text.h"
@@ -294,5 +293,3 @@ static inline void front_talk(struct front *f, struct slice before, struct slice
     }
     ASSERT(http_server_connections(f->server) == 0);
 }
-
-#endif

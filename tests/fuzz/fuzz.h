@@ -3,12 +3,9 @@
  * A fuzz target: one function over bytes, which asserts what must hold whatever they are. Built
  * with libFuzzer under RLB_FUZZ, and always with replay.c, which runs it over kept inputs.
  */
-#ifndef RLB_TESTS_FUZZ_H
-#define RLB_TESTS_FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * Reference parser for the lines and fields of a head: reads byte by byte and follows the rules
  * literally. Fuzz targets compare it with the parsers that examine many bytes at once.
  */
-#ifndef RLB_TESTS_FUZZ_PLAIN_HEAD_H
-#define RLB_TESTS_FUZZ_PLAIN_HEAD_H
+#pragma once
 
 #include "common/wire/http1_head.h"
 #include "tests/fuzz/fuzz.h"
@@ -118,5 +117,3 @@ static void plain_same_fields(const struct plain_head *plain, const struct messa
         ASSERT(fields[i].kind == http_field_of(fields[i].name) || fields[i].kind == FIELD_HOP);
     }
 }
-
-#endif

@@ -4,8 +4,7 @@
  * (tests/oracle/README.md). A subject is what is being driven: a pool with its workers, or a
  * worker's meter. Owned by main; one thread.
  */
-#ifndef RLB_TESTS_REPLAY_REPLAY_H
-#define RLB_TESTS_REPLAY_REPLAY_H
+#pragma once
 
 #include <jansson.h>
 
@@ -49,5 +48,3 @@ json_t *resume_to_json(const struct resume *r);
 json_t *count_to_json(uint64_t n);
 /* Sets OBJECT[NAME], NAME being a class or a worker. Takes VALUE over. */
 void set_named(json_t *object, struct slice name, json_t *value);
-
-#endif

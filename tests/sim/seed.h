@@ -2,8 +2,7 @@
  *
  * The seed of a simulation: RLB_SEED in the environment, else a fixed one. Tests print it.
  */
-#ifndef RLB_TESTS_SIM_SEED_H
-#define RLB_TESTS_SIM_SEED_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -16,5 +15,3 @@ static inline uint64_t simulation_seed(void)
 
     return parse_u64(slice_of(getenv("RLB_SEED")), UINT64_MAX, &seed) ? seed : USUAL;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The cache of a simulated worker: a few classes, most recently used first; -1 is none. Embedded in
  * the worker.
  */
-#ifndef RLB_TESTS_SIM_SMALL_CACHE_H
-#define RLB_TESTS_SIM_SMALL_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -33,5 +32,3 @@ static inline bool small_cache_use(struct small_cache *c, int cls)
     c->classes[0] = cls;
     return had;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The invariants of a table of counters (counter_internal.h).
  */
-#ifndef RLB_TESTS_COUNTER_CHECK_H
-#define RLB_TESTS_COUNTER_CHECK_H
+#pragma once
 
 #include "common/counters/counter_internal.h"
 
@@ -120,5 +119,3 @@ static inline void counter_check(const struct counter_table *t)
     ASSERT(t->stats.keys <= t->max_keys);
     ASSERT(t->stats.acquired - t->stats.processed == t->stats.held);
 }
-
-#endif

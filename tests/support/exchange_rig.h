@@ -37,8 +37,7 @@
  * forwarded_for. With the environment variable RIG_LOG all log levels go to standard error.
  * Programs that use the rig link test_rig (CMakeLists.txt here).
  */
-#ifndef RLB_TESTS_EXCHANGE_RIG_H
-#define RLB_TESTS_EXCHANGE_RIG_H
+#pragma once
 
 #include "lb/core/application.h"
 #include "tests/support/scripted_peer.h"
@@ -190,5 +189,3 @@ void rig_shut_idle(struct exchange_rig *r);
 /* Cuts what is left (front_cut). */
 void rig_cut(struct exchange_rig *r);
 bool rig_drained(const struct exchange_rig *r);
-
-#endif

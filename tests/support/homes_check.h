@@ -2,8 +2,7 @@
  *
  * The invariants of the homes (homes_internal.h), and a worker as they see it.
  */
-#ifndef RLB_TESTS_HOMES_CHECK_H
-#define RLB_TESTS_HOMES_CHECK_H
+#pragma once
 
 #include <math.h>
 
@@ -180,5 +179,3 @@ static inline void homes_check(struct homes *h)
     ASSERT(fabs(h->eligible_work - eligible_work) <= 1e-6 * eligible_work + h->fade.weight);
     ASSERT(h->cold_us >= HOMES_COLD_LEAST_US);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * readings can be compared. Pieces of one DATA frame are joined. It checks what must hold for any
  * input. Streams are in a small table, as a connection would have them.
  */
-#ifndef RLB_TESTS_HTTP2_OWNER_H
-#define RLB_TESTS_HTTP2_OWNER_H
+#pragma once
 
 #include "common/wire/http2/http2_reader.h"
 
@@ -374,5 +373,3 @@ static inline void http2_owner_finish(struct http2_owner *o)
     text_fini(&o->log);
     text_fini(&o->body);
 }
-
-#endif

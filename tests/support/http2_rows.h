@@ -3,8 +3,7 @@
  * Rows of frames that a client sends, and the events that the reader of HTTP/2 reports of them.
  * Each row is read whole, byte by byte, and in random pieces, with the same events.
  */
-#ifndef RLB_TESTS_HTTP2_ROWS_H
-#define RLB_TESTS_HTTP2_ROWS_H
+#pragma once
 
 #include "tests/support/http2_owner.h"
 
@@ -145,5 +144,3 @@ static inline void check_rows(const struct row *rows, size_t n)
     for (size_t i = 0; i < n; ++i)
         check_row_as(&rows[i], &usual);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What is logged goes to stderr: a test lets that be a file for a while.
  */
-#ifndef RLB_TESTS_LOG_CAPTURE_H
-#define RLB_TESTS_LOG_CAPTURE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,5 +40,3 @@ static inline const char *log_capture_end(struct log_capture *c)
     close(c->file);
     return c->text;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Gives every setting of a program values of every kind, in every place of its configuration: each
  * is accepted or rejected with the name of the file, and none is fatal.
  */
-#ifndef RLB_TESTS_ODD_VALUES_H
-#define RLB_TESTS_ODD_VALUES_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,5 +136,3 @@ static inline size_t odd_values_try(const struct odd_program *p)
     text_fini(&yaml);
     return read;
 }
-
-#endif

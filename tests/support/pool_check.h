@@ -2,8 +2,7 @@
  *
  * The invariants of a pool (pool_internal.h): counts, lists, table of classes, policy, shadow.
  */
-#ifndef RLB_TESTS_POOL_CHECK_H
-#define RLB_TESTS_POOL_CHECK_H
+#pragma once
 
 #include "routing/pool_internal.h"
 #include "tests/support/homes_check.h"
@@ -192,5 +191,3 @@ static inline void pool_view(struct pool *p, bool skills, struct pool_view *out)
     }
     ASSERT(n == out->n + out->ndetached);
 }
-
-#endif

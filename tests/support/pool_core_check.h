@@ -3,8 +3,7 @@
  * Asserts every invariant of the agent's pool (pool_core.h): those that the source of the algorithm
  * lists, and ours. Walks everything.
  */
-#ifndef RLB_TESTS_POOL_CORE_CHECK_H
-#define RLB_TESTS_POOL_CORE_CHECK_H
+#pragma once
 
 #include "worker-agent/pool/pool_core.h"
 
@@ -115,5 +114,3 @@ static inline void core_check(const struct core *c)
     ASSERT(list_length(&c->idle) == sum.idle);
     ASSERT(list_length(&c->to_end) <= c->nending);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * listening socket as standard input, so the port is known before it runs, and connections wait
  * rather than fail until it does. It dies with the test.
  */
-#ifndef RLB_TESTS_POOLCOUNTERD_H
-#define RLB_TESTS_POOLCOUNTERD_H
+#pragma once
 
 #include "tests/support/raw_peer.h"
 
@@ -67,5 +66,3 @@ static inline void poolcounterd_stop(const struct poolcounterd *d)
     assert_int_equal(waitpid(d->pid, &status, WUNTRACED), d->pid);
     assert_true(WIFSTOPPED(status));
 }
-
-#endif

@@ -4,8 +4,7 @@
  * under test: whatever waits turns the loop meanwhile. Nothing sleeps; what does not happen within
  * RAW_DEADLINE_MS fails the test.
  */
-#ifndef RLB_TESTS_RAW_PEER_H
-#define RLB_TESTS_RAW_PEER_H
+#pragma once
 
 #include "common/base/clock.h"
 #include "common/base/text.h"
@@ -214,5 +213,3 @@ static inline bool raw_has(const struct raw_peer *p, const char *text)
 {
     return p->in.len != 0 && memmem(p->in.p, p->in.len, text, strlen(text)) != NULL;
 }
-
-#endif

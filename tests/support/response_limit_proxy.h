@@ -3,8 +3,7 @@
  * A process between ZooKeeper's client and server that breaks the connection at responses over a
  * limit, as clients and proxies with a buffer of 1 MiB do. Ends with the test's process.
  */
-#ifndef RLB_TESTS_RESPONSE_LIMIT_PROXY_H
-#define RLB_TESTS_RESPONSE_LIMIT_PROXY_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -119,5 +118,3 @@ static inline pid_t response_limit_proxy(const char *server, unsigned *port)
         close(to);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RLB_TESTS_SUPPORT_RESUME_FIND_H
-#define RLB_TESTS_SUPPORT_RESUME_FIND_H
+#pragma once
 
 #include "common/skills/resume.h"
 
@@ -15,5 +14,3 @@ static noinline_ __attribute__((unused)) const double *resume_find(const struct 
     }
     return NULL;
 }
-
-#endif

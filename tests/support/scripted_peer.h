@@ -16,8 +16,7 @@
  * Programs that use this link test_peer (CMakeLists.txt here), which replaces the clocks and
  * timerfd_settime(2).
  */
-#ifndef RLB_TESTS_SCRIPTED_PEER_H
-#define RLB_TESTS_SCRIPTED_PEER_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
@@ -83,5 +82,3 @@ void scripted_fini(struct scripted_peer *p);
  * client that verifies nothing. */
 SSL_CTX *scripted_tls_server(void);
 SSL_CTX *scripted_tls_client(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A server's TLS context with a certificate that was made for this process alone.
  */
-#ifndef RLB_TESTS_SELF_SIGNED_H
-#define RLB_TESTS_SELF_SIGNED_H
+#pragma once
 
 #include "common/base/base.h"
 #include "common/tls/tls_server.h"
@@ -29,5 +28,3 @@ static inline SSL_CTX *self_signed_context(const struct tls_context_options *o)
     EVP_PKEY_free(key);
     return ctx;
 }
-
-#endif

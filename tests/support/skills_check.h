@@ -2,8 +2,7 @@
  *
  * The contents and the invariants of a meter and of the records of homes.
  */
-#ifndef RLB_TESTS_SKILLS_CHECK_H
-#define RLB_TESTS_SKILLS_CHECK_H
+#pragma once
 
 #include <math.h>
 
@@ -87,5 +86,3 @@ static inline void home_records_check(const struct home_records *h)
     ASSERT(change <= h->changes);
     ASSERT(list_length(&h->changed) == h->classes.n);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The one limit of any wait for a condition in the tests of units: 60 s times RLB_PATIENCE, which
  * says how much slower instrumented programs are. CTest's own limits lie above it.
  */
-#ifndef RLB_TESTS_SUPPORT_WAIT_LIMIT_H
-#define RLB_TESTS_SUPPORT_WAIT_LIMIT_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,5 +17,3 @@ static inline uint64_t wait_limit_ms(void)
 }
 
 #define WAIT_LIMIT_MS wait_limit_ms()
-
-#endif

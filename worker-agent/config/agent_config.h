@@ -5,8 +5,7 @@
  * of agent_config_read(). Each group borrows its application's part, which must outlive the group.
  * Constant once read; any thread.
  */
-#ifndef RLB_AGENT_CONFIG_AGENT_CONFIG_H
-#define RLB_AGENT_CONFIG_AGENT_CONFIG_H
+#pragma once
 
 #include <jansson.h>
 
@@ -103,5 +102,3 @@ json_t *command_words(const struct app_config *c);
 json_t *command_environment(const struct app_config *c);
 /* A copy of WORD with each PLACE ("{port}") replaced. */
 char *command_replace(const char *word, const char *place, const char *with);
-
-#endif

@@ -4,8 +4,7 @@
  * agent's metrics, generated from stats.def. Settings are plain values, owned by the configuration
  * (agent_config.h) or, for live settings, by the application. Any thread.
  */
-#ifndef RLB_AGENT_CONFIG_SETTINGS_H
-#define RLB_AGENT_CONFIG_SETTINGS_H
+#pragma once
 
 #include "common/config/settings.h"
 #include "common/net/addr.h"
@@ -75,12 +74,9 @@ void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out)
 enum agent_stat {
 #define STAT(name, kind, unit, doc) AGENT_STAT_##name,
 #include "worker-agent/config/stats.def"
-#undef STAT
     AGENT_STATS
 };
 
 extern const struct stats_table agent_stats_table;
 /* Prefix of metric names. */
 #define AGENT_STATS_PREFIX "resumelb_agent"
-
-#endif

@@ -4,8 +4,7 @@
  * alone keeps the right to switch users. The list is made from the configuration at the start, and
  * inherited by the supervisor when it is forked: no later message of an agent changes it.
  */
-#ifndef RLB_AGENT_CONFIG_SUPERVISOR_RIGHTS_H
-#define RLB_AGENT_CONFIG_SUPERVISOR_RIGHTS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -35,5 +34,3 @@ bool supervisor_user_parse(const json_t *m, struct privileges *out);
 /* For the hello: a list of all users (new); and whether R allows each of such a list. */
 json_t *supervisor_rights_message(const struct supervisor_rights *r);
 bool supervisor_rights_allow_all(const struct supervisor_rights *r, const json_t *list);
-
-#endif

@@ -3,8 +3,7 @@
  * HTTP in front of slots and applications: access control, resume streams, and requests for
  * processes. Owned by the agent; outlives all listeners and exchanges. Control loop only.
  */
-#ifndef RLB_AGENT_FRONT_FRONT_H
-#define RLB_AGENT_FRONT_FRONT_H
+#pragma once
 
 #include "common/http/body_sink.h"
 #include "common/http/http_server.h"
@@ -92,5 +91,3 @@ void exchange_start(struct agent_front *f, const struct front_listener *listener
                     struct http_request *req, struct http_conn *conn);
 /* Aborts all exchanges' requests at processes. */
 void exchanges_cut(struct agent_front *f);
-
-#endif

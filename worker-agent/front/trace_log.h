@@ -5,8 +5,7 @@
  * control loop writes records to a buffer; a line_writer formats them as lines in its own thread.
  * All functions accept a NULL log and then do nothing.
  */
-#ifndef RLB_AGENT_FRONT_TRACE_LOG_H
-#define RLB_AGENT_FRONT_TRACE_LOG_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/base/text.h"
@@ -43,5 +42,3 @@ void trace_request_responded(struct trace_request *r, unsigned status, uint64_t 
 void trace_request_ended(struct trace_request *r);
 /* Writes the last record of R, which ended abnormally. NAME: the kind of end, a literal. */
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text);
-
-#endif

@@ -3,8 +3,7 @@
  * All applications of this host under one budget of processes (struct app_pool of model.h). Owned
  * by the agent. Control loop only.
  */
-#ifndef RLB_AGENT_POOL_APP_POOL_H
-#define RLB_AGENT_POOL_APP_POOL_H
+#pragma once
 
 #include "worker-agent/pool/model.h"
 #include "worker-agent/supervisor/supervisor.h"
@@ -52,5 +51,3 @@ size_t app_pool_requests(const struct app_pool *pool);
 /* Rejects waiting requests, ends all processes (AT_ONCE: SIGKILL); may call empty() itself. */
 void app_pool_stop(struct app_pool *pool, bool at_once);
 void app_pool_stop_listening(struct app_pool *pool);
-
-#endif

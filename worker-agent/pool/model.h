@@ -5,8 +5,7 @@
  * it. Processes (slot.h) belong to slots. The functions are in app_pool.h and slot.h. Control loop
  * only.
  */
-#ifndef RLB_AGENT_POOL_MODEL_H
-#define RLB_AGENT_POOL_MODEL_H
+#pragma once
 
 #include "common/base/log.h"
 #include "common/event/loop.h"
@@ -23,7 +22,6 @@
 enum process_state {
 #define STATE(name, text, next, doc) PROCESS_##name,
 #include "worker-agent/config/process_state.def"
-#undef STATE
 };
 
 struct app_group;
@@ -145,5 +143,3 @@ struct slot {
     uint64_t served;
     struct failure *failure; /* the last one of its processes; NULL: none */
 };
-
-#endif

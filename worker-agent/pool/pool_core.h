@@ -14,8 +14,7 @@
  *   slot:  dormant ── needed, room ─► process (STARTING ──► READY) ──► LEAVING ──► gone
  *                                   replacement (STARTING) ─ ready: takes its place ─┘
  */
-#ifndef RLB_AGENT_POOL_POOL_CORE_H
-#define RLB_AGENT_POOL_POOL_CORE_H
+#pragma once
 
 #include "common/base/list.h"
 
@@ -213,5 +212,3 @@ bool core_slot_enabled(const struct core_slot *s);
  * group ended, which could serve the request as well.
  */
 bool core_slot_crowded_out(const struct core_slot *s);
-
-#endif

@@ -9,8 +9,7 @@
  * Only existence, mtime and inode of the files matter; they are not read. In a world-writable
  * directory they are ignored: any user of the host could restart applications. Links are ignored.
  */
-#ifndef RLB_AGENT_POOL_RESTART_WATCH_H
-#define RLB_AGENT_POOL_RESTART_WATCH_H
+#pragma once
 
 #include "common/event/loop.h"
 
@@ -60,5 +59,3 @@ void restart_directory_remove(struct restart_directory *f);
 bool restart_directory_is(const struct restart_directory *f, const char *root, const char *dir);
 /* The current wall clock time in the unit of SINCE_NS. */
 int64_t restart_now_ns(void);
-
-#endif

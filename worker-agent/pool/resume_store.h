@@ -4,8 +4,7 @@
  * for one file only the newest is written. Owned by the pool. Any thread may call; errors are
  * logged.
  */
-#ifndef RLB_AGENT_POOL_RESUME_STORE_H
-#define RLB_AGENT_POOL_RESUME_STORE_H
+#pragma once
 
 #include "common/base/text.h"
 
@@ -16,5 +15,3 @@ struct resume_store *resume_store_create(void);
 void resume_store_destroy(struct resume_store *s);
 /* Schedules writing BYTES (copied) to PATH, or, if they are empty, removing PATH. */
 void resume_store_put(struct resume_store *s, const char *path, struct slice bytes);
-
-#endif

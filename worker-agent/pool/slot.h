@@ -12,8 +12,7 @@
  * slot.c: its life, its resume and registration. app_process.c: its processes. slot_queue.c:
  * requests. resume_stream.c: what load balancers are sent.
  */
-#ifndef RLB_AGENT_POOL_SLOT_H
-#define RLB_AGENT_POOL_SLOT_H
+#pragma once
 
 #include "common/http/http_server.h"
 #include "common/skills/home_records.h"
@@ -140,7 +139,6 @@ static inline bool app_process_is_ending(const struct app_process *p)
 enum agent_outcome {
 #define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
 #include "worker-agent/config/outcome.def"
-#undef OUTCOME
     OUTCOMES
 };
 
@@ -280,5 +278,3 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
 /* Records that R was served. */
 void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                        uint64_t service_us);
-
-#endif

@@ -5,8 +5,7 @@
  * made, which outlives the agent in a file, and the homes that load balancers have reported.
  * Embedded in the slot. Control loop only.
  */
-#ifndef RLB_AGENT_POOL_SLOT_METER_H
-#define RLB_AGENT_POOL_SLOT_METER_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/skills/home_records.h"
@@ -62,5 +61,3 @@ void slot_meters_print(const struct slot_meters *m, const struct resume_line *se
                        struct text *out);
 /* Loads the meters from such a text. False: it is invalid; WHY has the reason, nothing changes. */
 bool slot_meters_load(struct slot_meters *m, struct slice text, char why[160]);
-
-#endif

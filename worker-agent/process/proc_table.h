@@ -3,8 +3,7 @@
  * The processes of this host, read from /proc in one pass, and the roots that they belong to. A
  * table is used by one thread at a time; reading may take milliseconds.
  */
-#ifndef RLB_AGENT_PROCESS_PROC_TABLE_H
-#define RLB_AGENT_PROCESS_PROC_TABLE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -90,5 +89,3 @@ enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_
  * machine; one of PORT is preferred. Returns false if there is none.
  */
 bool process_listener_find(const char *proc, pid_t pid, unsigned port, struct addr *out);
-
-#endif

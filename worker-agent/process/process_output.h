@@ -4,8 +4,7 @@
  * length and number. The last lines are stored, in case the process fails. Embedded in the
  * process. Control loop only.
  */
-#ifndef RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
-#define RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
+#pragma once
 
 #include "common/base/json.h"
 #include "common/base/limits.h"
@@ -120,5 +119,3 @@ void failure_describe(const struct failure *f, const char *name, uint64_t now_ms
 void failure_add_summary(const struct failure *f, struct text *out);
 /* Logs as many of its last lines as fit in one log line. SUBJECT: as in log_warn. */
 void failure_log(const struct failure *f, const void *subject);
-
-#endif

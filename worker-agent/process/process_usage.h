@@ -8,8 +8,7 @@
  * it exceeds the target's limit, the proportional share (PSS) is read and compared instead; that is
  * slower, because the kernel has to walk page tables.
  */
-#ifndef RLB_AGENT_PROCESS_PROCESS_USAGE_H
-#define RLB_AGENT_PROCESS_PROCESS_USAGE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -87,5 +86,3 @@ enum {
 bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t now_ms);
 /* Returns true once, when the warning that the limit is too low is to be logged. */
 bool over_memory_warns(struct over_memory *o);
-
-#endif

@@ -7,8 +7,7 @@
  * Each request has its original Host and class, and "Resumelb-Warm-Up: 1", which clients cannot
  * send, so that an application that counts visits can distinguish it.
  */
-#ifndef RLB_AGENT_PROCESS_WARM_UP_H
-#define RLB_AGENT_PROCESS_WARM_UP_H
+#pragma once
 
 #include "common/base/limits.h"
 #include "common/event/loop.h"
@@ -83,5 +82,3 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms);
 /* Harmless if it is not in progress. */
 void warm_up_stop(struct warm_up *w);
-
-#endif

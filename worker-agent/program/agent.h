@@ -4,8 +4,7 @@
  * them in order and drops them in reverse. agent.c starts and reloads; the other files are
  * named below. Main thread only.
  */
-#ifndef RLB_AGENT_PROGRAM_AGENT_H
-#define RLB_AGENT_PROGRAM_AGENT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -78,5 +77,3 @@ void status_count(const struct app_group *g, struct process_counts *out);
 /* ---- status_metrics.c: appended to M; and their manual as Markdown ---- */
 void status_metrics(void *agent, struct metrics *m);
 void status_metrics_describe(FILE *out);
-
-#endif

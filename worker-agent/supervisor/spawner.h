@@ -3,8 +3,7 @@
  * The supervisor's processes: starting one (new listening socket, clean descriptors, user,
  * environment, exec), and the existing ones. Single-threaded process only; blocks for a fork.
  */
-#ifndef RLB_AGENT_SUPERVISOR_SPAWNER_H
-#define RLB_AGENT_SUPERVISOR_SPAWNER_H
+#pragma once
 
 #include <jansson.h>
 #include <sys/resource.h>
@@ -118,5 +117,3 @@ json_t *child_message(const struct child *p, uint64_t now_ms);
 /* Sends SIGTERM to all; children_kill_overdue ends those that exceed their stop_timeout. */
 void children_end_all(const struct list *all, uint64_t now_ms);
 void children_kill_overdue(const struct list *all, uint64_t now_ms);
-
-#endif

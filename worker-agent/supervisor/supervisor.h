@@ -35,8 +35,7 @@
  *                                         <-   busy {id, n}
  *                                         <-   process {...} + output
  */
-#ifndef RLB_AGENT_SUPERVISOR_SUPERVISOR_H
-#define RLB_AGENT_SUPERVISOR_SUPERVISOR_H
+#pragma once
 
 #include "common/event/loop.h"
 #include "worker-agent/supervisor/spawner.h"
@@ -114,5 +113,3 @@ void supervisor_link_detach(struct supervisor_link *k);
 /* Without supervisor_link_detach() before, the supervisor regards the agent as dead. */
 void supervisor_link_destroy(struct supervisor_link *k);
 pid_t supervisor_link_pid(const struct supervisor_link *k);
-
-#endif

@@ -3,8 +3,7 @@
  * HPACK (RFC 7541): a decoder and an encoder of the field sections of an HTTP/2 connection, which
  * owns them. Plain computation; one thread at a time.
  */
-#ifndef RLB_WIRE_HTTP2_HPACK_H
-#define RLB_WIRE_HTTP2_HPACK_H
+#pragma once
 
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
@@ -114,5 +113,3 @@ void hpack_encoder_status(struct hpack_encoder *e, struct text *block, int statu
  */
 void hpack_encoder_field(struct hpack_encoder *e, struct text *block, struct slice name,
                          struct slice value);
-
-#endif

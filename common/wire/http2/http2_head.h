@@ -7,8 +7,7 @@
  * and outlives them: a section is valid until the next one is decoded. It can be moved into memory
  * of the owner by http2_head_move(). Plain computation; the thread of the scratch memory.
  */
-#ifndef RLB_WIRE_HTTP2_HTTP2_HEAD_H
-#define RLB_WIRE_HTTP2_HTTP2_HEAD_H
+#pragma once
 
 #include "common/wire/http1_head.h"
 #include "common/wire/http2/hpack.h"
@@ -81,5 +80,3 @@ void http2_head_release(struct http2_scratch *s);
  * refer to the copy. The array of fields stays where it is.
  */
 void http2_head_move(struct http2_head *head, char *to);
-
-#endif

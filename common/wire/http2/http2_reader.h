@@ -15,8 +15,7 @@
  * computation; the connection's thread. Memory besides: the table of HPACK, and while a header
  * block comes in pieces, at most block_bytes of it.
  */
-#ifndef RLB_WIRE_HTTP2_HTTP2_READER_H
-#define RLB_WIRE_HTTP2_HTTP2_READER_H
+#pragma once
 
 #include "common/wire/http2/http2_head.h"
 
@@ -223,5 +222,3 @@ struct http2_meter {
 enum request_fault http2_meter_count(struct http2_meter *m,
                                      const uint32_t per_second[HTTP2_TYPES + 1], unsigned type,
                                      unsigned flags, size_t len, uint64_t now_ms) must_check;
-
-#endif

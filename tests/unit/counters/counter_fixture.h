@@ -4,8 +4,7 @@
  * Woken waiters are returned as text: "2 L" was granted its lock, "3 D" got DONE. All
  * invariants are checked at each call.
  */
-#ifndef RLB_TESTS_UNIT_COUNTERS_COUNTER_FIXTURE_H
-#define RLB_TESTS_UNIT_COUNTERS_COUNTER_FIXTURE_H
+#pragma once
 
 #include "common/counters/counter.h"
 
@@ -142,5 +141,3 @@ static inline const struct counter_stats *stats(void)
 }
 
 #define RULE(name) cmocka_unit_test_setup_teardown(name, with_table, without_table)
-
-#endif

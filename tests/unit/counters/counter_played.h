@@ -2,8 +2,7 @@
  *
  * A pool counter daemon that the test plays itself, byte by byte.
  */
-#ifndef RLB_TESTS_COUNTER_PLAYED_H
-#define RLB_TESTS_COUNTER_PLAYED_H
+#pragma once
 
 #include "common/counters/pool_counter_health.h"
 #include "tests/unit/counters/pool_counter_client_fixture.h"
@@ -117,5 +116,3 @@ static inline void check_unreachable(struct asker *a, enum pool_counter_trouble 
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A loop, a client of pool counter daemons, and requesters that record their results.
  */
-#ifndef RLB_TESTS_COUNTER_FIXTURE_H
-#define RLB_TESTS_COUNTER_FIXTURE_H
+#pragma once
 
 #include "common/counters/pool_counter_client.h"
 #include "tests/support/raw_peer.h"
@@ -147,5 +146,3 @@ static inline void await_connections(struct fixture *f, unsigned n)
 {
     raw_turn_until(f->loop, has_connections, &(struct wait_for){f, n});
 }
-
-#endif

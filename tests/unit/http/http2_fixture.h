@@ -3,8 +3,7 @@
  * The server of http_server_fixture.h with HTTP/2 on a plain listener, and a client with frames
  * that the test composes.
  */
-#ifndef RLB_TESTS_HTTP2_FIXTURE_H
-#define RLB_TESTS_HTTP2_FIXTURE_H
+#pragma once
 
 #include "common/wire/http2/hpack.h"
 #include "common/wire/http2/http2_reader.h"
@@ -339,5 +338,3 @@ static inline void h2_response(struct h2 *h, unsigned n, size_t bytes)
 }
 
 #define H2_TEST(name) cmocka_unit_test_setup_teardown(name, h2_setup, h2_teardown)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A server on a free port with a handler that the test controls, and scripted clients.
  */
-#ifndef RLB_TESTS_HTTP_SERVER_FIXTURE_H
-#define RLB_TESTS_HTTP_SERVER_FIXTURE_H
+#pragma once
 
 #include "common/http/http_server_internal.h"
 #include "tests/support/raw_peer.h"
@@ -302,5 +301,3 @@ static inline void start_response(struct call *call, int status, uint64_t length
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-#endif

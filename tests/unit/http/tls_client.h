@@ -4,8 +4,7 @@
  * test decides when they are sent, and sees what comes as it is on the wire. Include after the
  * fixture of HTTP servers.
  */
-#ifndef RLB_TESTS_TLS_CLIENT_H
-#define RLB_TESTS_TLS_CLIENT_H
+#pragma once
 
 #include "tests/support/self_signed.h"
 
@@ -170,5 +169,3 @@ static inline void tls_say_end(struct tls_client *t)
     (void)SSL_shutdown(t->ssl);
     tls_flush(t);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A tunnel between a client of the fixture's server and a worker that the test plays. Include after
  * the fixture of HTTP servers.
  */
-#ifndef RLB_TESTS_TUNNEL_FIXTURE_H
-#define RLB_TESTS_TUNNEL_FIXTURE_H
+#pragma once
 
 static inline void on_tunnel_ended(void *context, uint64_t to_worker_bytes,
                                    uint64_t to_client_bytes)
@@ -35,5 +34,3 @@ static inline void open_tunnel(struct fixture *f, struct raw_peer *w, const char
     http_request_add_response(f->call->response.req, "Upgrade", SLICE_LIT("websocket"));
     http_response_tunnel(&f->call->response, &worker, idle_ms, &end);
 }
-
-#endif

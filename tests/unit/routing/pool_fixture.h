@@ -3,8 +3,7 @@
  * What tests of the pool share: a pool with workers by number, requests by number, and the list
  * that waiters are released to. Include after <cmocka.h>. One test, one thread.
  */
-#ifndef RLB_TESTS_UNIT_ROUTING_POOL_FIXTURE_H
-#define RLB_TESTS_UNIT_ROUTING_POOL_FIXTURE_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -214,5 +213,3 @@ static inline uint64_t fixture_backlog(struct fixture *f, int worker)
     pool_view_fini(&v);
     return backlog;
 }
-
-#endif

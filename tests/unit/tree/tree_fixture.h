@@ -2,8 +2,7 @@
  *
  * A tree in a directory of its own, a loop, and a record of the notifications of a watch.
  */
-#ifndef RLB_TESTS_TREE_FIXTURE_H
-#define RLB_TESTS_TREE_FIXTURE_H
+#pragma once
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
@@ -248,5 +247,3 @@ static inline void kill_provider(pid_t pid)
 }
 
 #define tree_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-#endif

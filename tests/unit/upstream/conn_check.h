@@ -2,8 +2,7 @@
  *
  * The invariants of a connection pool (conn_pool_internal.h), for every backend.
  */
-#ifndef RLB_TESTS_CONN_CHECK_H
-#define RLB_TESTS_CONN_CHECK_H
+#pragma once
 
 #include "common/upstream/conn_pool_internal.h"
 
@@ -96,5 +95,3 @@ static inline void conn_pool_check(struct conn_pool *p)
     }
     pthread_rwlock_unlock(&p->lock);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Connections that are none, with everything the pool does to them counted. Shared by the tests of
  * conn_pool.
  */
-#ifndef RLB_TESTS_CONN_FIXTURE_H
-#define RLB_TESTS_CONN_FIXTURE_H
+#pragma once
 
 #include "tests/unit/upstream/conn_check.h"
 
@@ -93,5 +92,3 @@ static inline struct fake_conn *fake_open(struct conn_backend *b, struct loop *l
     conn_opened(b, &f->pooled, l);
     return f;
 }
-
-#endif

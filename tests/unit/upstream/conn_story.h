@@ -3,8 +3,7 @@
  * Scenarios of a connection pool, executed step by step: three loops on one thread, turned by the
  * test, so that each stage of a hand-over can be reached. Threads: conn_pool_thread_test.c.
  */
-#ifndef RLB_TESTS_CONN_STORY_H
-#define RLB_TESTS_CONN_STORY_H
+#pragma once
 
 #include "common/base/text.h"
 #include "tests/unit/upstream/conn_fixture.h"
@@ -165,5 +164,3 @@ static inline struct fake_conn *hand_over_begins(struct fixture *f, struct asker
     assert_int_equal(ask(f, 1, &any, a), CONN_WAIT);
     return upper;
 }
-
-#endif

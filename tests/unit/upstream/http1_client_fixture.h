@@ -2,8 +2,7 @@
  *
  * One connection, its worker played by hand, and everything the client reports of it.
  */
-#ifndef RLB_TESTS_HTTP1_FIXTURE_H
-#define RLB_TESTS_HTTP1_FIXTURE_H
+#pragma once
 
 #include "common/upstream/http1_client.h"
 #include "tests/support/raw_peer.h"
@@ -203,5 +202,3 @@ static inline void assert_body(struct fixture *f, const char *expected)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Messages for tests of the rules for shared responses: fields as text, a line each.
  */
-#ifndef RLB_TESTS_CACHE_FIXTURE_H
-#define RLB_TESTS_CACHE_FIXTURE_H
+#pragma once
 
 #include "common/wire/cache_rules.h"
 #include "common/wire/http1_bytes.h"
@@ -72,5 +71,3 @@ static inline struct cache_facts facts_of(const char *text)
     assert_true(check_response(200, text, &facts));
     return facts;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A tree in a real ZooKeeper at $RLB_ZOOKEEPER (tests/support/with-zookeeper), and another client
  * that writes with the calls of the library itself. Each test has its own path in the server.
  */
-#ifndef RLB_TESTS_ZOOKEEPER_FIXTURE_H
-#define RLB_TESTS_ZOOKEEPER_FIXTURE_H
+#pragma once
 
 #include "tests/unit/tree/tree_fixture.h"
 
@@ -172,5 +171,3 @@ static inline struct tree_registration *enter(struct zookeeper_fixture *p, struc
 }
 
 #define place_test(name) cmocka_unit_test_setup_teardown(name, setup_place, teardown_place)
-
-#endif

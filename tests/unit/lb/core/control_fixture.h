@@ -3,8 +3,7 @@
  * An application on a control loop, which is its only data loop as well, for tests of the control
  * side.
  */
-#ifndef RLB_TESTS_CONTROL_FIXTURE_H
-#define RLB_TESTS_CONTROL_FIXTURE_H
+#pragma once
 
 #include "common/net/addr.h"
 #include "lb/config/configuration.h"
@@ -78,5 +77,3 @@ static inline void control_destroy(struct control *c)
     free(command);
     free(c);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Requests and limits of limits, for tests.
  */
-#ifndef RLB_TESTS_LIMIT_FIXTURE_H
-#define RLB_TESTS_LIMIT_FIXTURE_H
+#pragma once
 
 #include "lb/limits/limit.h"
 
@@ -112,5 +111,3 @@ static inline void assert_no_limit(const struct setting *settings, const char *r
             NULL, NULL                                                                             \
         }                                                                                          \
     }
-
-#endif

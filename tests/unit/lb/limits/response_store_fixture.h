@@ -2,8 +2,7 @@
  *
  * Responses as text, stored responses of them, and requests that ask for them.
  */
-#ifndef RLB_TESTS_RESPONSE_STORE_FIXTURE_H
-#define RLB_TESTS_RESPONSE_STORE_FIXTURE_H
+#pragma once
 
 #include "lb/limits/response_store.h"
 
@@ -132,5 +131,3 @@ static inline struct slice field(struct cache_fields f, const char *name)
     }
     return found;
 }
-
-#endif

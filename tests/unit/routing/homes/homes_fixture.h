@@ -3,8 +3,7 @@
  * Homes with numbered workers (the context of a worker is its number) and numbered requests; the
  * test sets the clock. Include after <cmocka.h>.
  */
-#ifndef RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_FIXTURE_H
-#define RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_FIXTURE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,5 +137,3 @@ static inline void lodgers_serve_others(struct lodgers *f)
     for (int i = 0; i < 200; ++i)
         serve(f, "others", 10 * MS);
 }
-
-#endif

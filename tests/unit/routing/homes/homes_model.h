@@ -3,8 +3,7 @@
  * The model of homes_model_test.c: workers, classes, requests and the rule, without heaps and
  * without a scale of work; everything is recomputed each time. Include after <cmocka.h>.
  */
-#ifndef RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_MODEL_H
-#define RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_MODEL_H
+#pragma once
 
 #include <math.h>
 
@@ -196,5 +195,3 @@ static inline bool near(double a, double b)
 {
     return fabs(a - b) <= 1e-4 * (fabs(a) + fabs(b)) + 2;
 }
-
-#endif
