@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a simulation is built of: randomness, events by time, a cache, and texts as numbers. Each is
+ * What a simulation is built of: randomness, events by time, and texts as numbers. Each is
  * used by one thread; names may be read by any while none is added.
  */
-#ifndef RLB_SIM_PARTS_H
-#define RLB_SIM_PARTS_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/base/text.h"
@@ -51,21 +50,6 @@ const struct queued_event *event_queue_peek(const struct event_queue *q);
 /* Removes and returns the next event. The queue must not be empty. */
 struct queued_event event_queue_take(struct event_queue *q);
 
-/* ---- a cache of so many objects, of which the least recently used goes first ---- */
-
-struct lru;
-
-/* SIZE: number of objects, >= 1. All memory is allocated here. */
-struct lru *lru_create(uint32_t size);
-void lru_destroy(struct lru *c);
-/* Makes KEY the most recently used object. Returns true if it was in the cache. */
-bool lru_use(struct lru *c, uint64_t key);
-/* Removes all objects. */
-void lru_clear(struct lru *c);
-uint32_t lru_count(const struct lru *c);
-/* Sets OUT, with room for lru_count(), to the keys, most recently used first. */
-void lru_keys(const struct lru *c, uint64_t *out);
-
 /* ---- texts as numbers: the first is 0, the next new one 1 ---- */
 
 enum { NAMES_MAX = 4 << 20 };
@@ -86,5 +70,3 @@ bool names_intern(struct names *t, struct slice s, uint32_t *out) must_check;
 struct slice names_get(const struct names *t, uint32_t i);
 /* How often it was interned. */
 uint64_t names_uses(const struct names *t, uint32_t i);
-
-#endif

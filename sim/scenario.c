@@ -200,7 +200,6 @@ static const struct {
 } scenarios[SCENARIOS] = {
 #define SCENARIO(name, doc, ...) [SCENARIO_##name] = {#name, doc, __VA_ARGS__},
 #include "sim/scenario.def"
-#undef SCENARIO
 };
 
 const char *scenario_name(enum scenario s)

@@ -7,6 +7,7 @@
  */
 #include "sim/world.h"
 #include "common/base/list.h"
+#include "common/base/lru.h"
 #include "common/skills/home_records.h"
 #include "common/skills/meter.h"
 
@@ -499,11 +500,6 @@ void world_run(struct sim_world *w, const struct world_run *run, struct world_re
     w->now_ns += PAUSE_NS;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 void world_overlap(const struct sim_world *w, struct world_overlap *out)
 {
     size_t n = 0;
@@ -516,7 +512,7 @@ void world_overlap(const struct sim_world *w, struct world_overlap *out)
         lru_keys(w->members[i].cache, keys + at);
         at += lru_count(w->members[i].cache);
     }
-    qsort(keys, n, sizeof(keys[0]), by_value);
+    qsort(keys, n, sizeof(keys[0]), ascending_u64);
     *out = (struct world_overlap){.cached = n};
     for (size_t i = 0; i < n; ++i) {
         if (i != 0 && keys[i] == keys[i - 1])
@@ -565,7 +561,7 @@ static double class_workers(const struct world_record *records, const struct fig
         if (is_part(&records[i], part) && !records[i].failed)
             pairs[n++] = (uint64_t)records[i].cls << 16 | records[i].worker;
     }
-    qsort(pairs, n, sizeof(pairs[0]), by_value);
+    qsort(pairs, n, sizeof(pairs[0]), ascending_u64);
     for (size_t i = 0; i < n;) {
         size_t begin = i;
         size_t own = 0;
@@ -624,7 +620,7 @@ void figures_of(const struct world_record *records, const struct figures_part *p
     if (n != 0) {
         double served = (double)n;
 
-        qsort(latencies, n, sizeof(latencies[0]), by_value);
+        qsort(latencies, n, sizeof(latencies[0]), ascending_u64);
         out->wall_s = (double)(end_us - begin_us) / US_PER_S;
         out->rate = served / fmax(out->wall_s, 1e-9);
         out->loads = (double)loads / served;

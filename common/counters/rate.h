@@ -6,10 +6,10 @@
  * owned by its creator, one thread at a time. Keys are 64 bits of a hash that cannot be predicted
  * from the outside (map_hash), so two keys rarely share a bucket.
  */
-#ifndef RLB_COUNTERS_RATE_H
-#define RLB_COUNTERS_RATE_H
+#pragma once
 
 #include "common/base/err.h"
+#include "common/base/lru.h"
 
 enum {
     /* Keys of one table. */
@@ -29,21 +29,11 @@ struct rate {
  */
 enum err rate_parse(struct slice text, uint64_t *count, uint64_t *interval_ns) must_check;
 
-struct rate_table;
-/* MAX_KEYS: 1..RATE_KEYS_MAX. Memory is allocated as keys are added. */
-struct rate_table *rate_table_create(size_t max_keys);
-/* NULL is fine. */
-void rate_table_destroy(struct rate_table *t);
 /*
- * Takes one token of KEY at NOW_NS under R. Returns 0 if it was taken; otherwise the time in
- * nanoseconds from now until one is available, and nothing has changed. Time may go back a little
- * (loops have clocks of their own); fewer tokens are then available. R may differ from the previous
- * call's; the wait is then at most one interval longer than with a bucket of R's. Cost: O(1).
+ * Takes one token of KEY at NOW_NS under R; T, of at most RATE_KEYS_MAX keys, is for this alone.
+ * Returns 0 if it was taken; otherwise the time in nanoseconds from now until one is available, and
+ * nothing has changed. Time may go back a little (loops have clocks of their own); fewer tokens are
+ * then available. R may differ from the previous call's; the wait is then at most one interval
+ * longer than with a bucket of R's. Cost: O(1).
  */
-uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const struct rate *r);
-/* Adds the number of keys of T to *KEYS, and of those evicted to make room to *EVICTED. */
-void rate_table_count(const struct rate_table *t, uint64_t *keys, uint64_t *evicted);
-/* Asserts what must hold of T; O(keys). */
-void rate_table_check(const struct rate_table *t);
-
-#endif
+uint64_t rate_take(struct lru *t, uint64_t key, uint64_t now_ns, const struct rate *r);

@@ -14,7 +14,7 @@ struct rate_counter *rate_counter_create(size_t max_keys)
     c->nshards = max_keys < RATE_SHARDED_KEYS ? 1 : RATE_SHARDS;
     for (unsigned i = 0; i < c->nshards; ++i) {
         pthread_mutex_init(&c->shards[i].lock, NULL);
-        c->shards[i].table = rate_table_create(max_keys / c->nshards);
+        c->shards[i].table = lru_create(max_keys / c->nshards);
     }
     return c;
 }
@@ -30,7 +30,7 @@ void rate_counter_unref(struct rate_counter *c)
     if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (unsigned i = 0; i < c->nshards; ++i) {
-        rate_table_destroy(c->shards[i].table);
+        lru_destroy(c->shards[i].table);
         pthread_mutex_destroy(&c->shards[i].lock);
     }
     free(c);
@@ -58,7 +58,8 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
         struct rate_shard *s = &c->shards[i];
 
         pthread_mutex_lock(&s->lock);
-        rate_table_count(s->table, &out->keys, &out->evicted);
+        out->keys += lru_count(s->table);
+        out->evicted += lru_evicted(s->table);
         pthread_mutex_unlock(&s->lock);
     }
 }

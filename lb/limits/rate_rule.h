@@ -6,8 +6,7 @@
  * counted by the rules of its name, and so outlives their changes. What exchanges do by a rule is
  * in receive.c, what operators see in status.c. Any thread.
  */
-#ifndef RLB_LB_LIMITS_RATE_RULE_H
-#define RLB_LB_LIMITS_RATE_RULE_H
+#pragma once
 
 #include "common/counters/rate.h"
 #include "lb/limits/limit.h"
@@ -22,7 +21,7 @@ enum {
 
 struct rate_shard {
     pthread_mutex_t lock; /* table */
-    struct rate_table *table;
+    struct lru *table;
 };
 
 struct rate_counter {
@@ -73,5 +72,3 @@ void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old);
 /* `rates` at NODE (NULL: none); problems to D. One reference, or NULL when there are none. */
 struct rate_rules *rate_rules_read(const struct config *c, const struct config_node *node,
                                    struct diag *d);
-
-#endif

@@ -20,10 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(count >= 1);
     ASSERT(count <= 1000000);
     ASSERT(r.interval_ns >= 1);
-    struct rate_table *t = rate_table_create(1);
+    struct lru *t = lru_create(1);
     ASSERT(rate_take(t, 1, 0, &r) == 0);
     ASSERT(rate_take(t, 1, 0, &r) == 0);
     ASSERT(rate_take(t, 1, 0, &r) == r.interval_ns);
-    rate_table_destroy(t);
+    lru_destroy(t);
     return 0;
 }

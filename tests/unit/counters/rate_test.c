@@ -13,24 +13,6 @@
 
 #define SECOND 1000000000ULL
 
-static uint64_t keys_of(const struct rate_table *t)
-{
-    uint64_t keys = 0;
-    uint64_t evicted = 0;
-
-    rate_table_count(t, &keys, &evicted);
-    return keys;
-}
-
-static uint64_t evicted_of(const struct rate_table *t)
-{
-    uint64_t keys = 0;
-    uint64_t evicted = 0;
-
-    rate_table_count(t, &keys, &evicted);
-    return evicted;
-}
-
 static void a_rate_is_a_number_in_a_time(void **state)
 {
     static const char *const bad[] = {"",     "/s",    "5",   "5/",    "5/w", "5/s ", " 5/s",
@@ -55,7 +37,7 @@ static void a_rate_is_a_number_in_a_time(void **state)
 
 static void a_burst_passes_at_once_and_the_rest_evenly(void **state)
 {
-    struct rate_table *t = rate_table_create(10);
+    struct lru *t = lru_create(10);
     const struct rate r = {.interval_ns = SECOND, .burst = 3};
     uint64_t now = 100 * SECOND;
 
@@ -67,13 +49,13 @@ static void a_burst_passes_at_once_and_the_rest_evenly(void **state)
     assert_int_equal(rate_take(t, 7, now + SECOND, &r), 0);
     assert_int_equal(rate_take(t, 7, now + SECOND, &r), SECOND);
     assert_int_equal(rate_take(t, 8, now, &r), 0);
-    assert_int_equal(keys_of(t), 2);
-    rate_table_destroy(t);
+    assert_int_equal(lru_count(t), 2);
+    lru_destroy(t);
 }
 
 static void a_request_passes_after_the_wait_it_was_told(void **state)
 {
-    struct rate_table *t = rate_table_create(10);
+    struct lru *t = lru_create(10);
     const struct rate r = {.interval_ns = 333333333, .burst = 2};
     uint64_t now = SECOND;
 
@@ -88,24 +70,24 @@ static void a_request_passes_after_the_wait_it_was_told(void **state)
         assert_int_equal(rate_take(t, 1, now + wait, &r), 0);
         now += wait + (uint64_t)i * 1000;
     }
-    rate_table_destroy(t);
+    lru_destroy(t);
 }
 
 static void time_that_goes_back_lets_no_more_through(void **state)
 {
-    struct rate_table *t = rate_table_create(10);
+    struct lru *t = lru_create(10);
     const struct rate r = {.interval_ns = SECOND, .burst = 1};
 
     (void)state;
     assert_int_equal(rate_take(t, 1, 10 * SECOND, &r), 0);
     assert_int_equal(rate_take(t, 1, 9 * SECOND, &r), SECOND);
     assert_int_equal(rate_take(t, 1, 11 * SECOND, &r), 0);
-    rate_table_destroy(t);
+    lru_destroy(t);
 }
 
 static void another_rate_does_not_inherit_a_long_wait(void **state)
 {
-    struct rate_table *t = rate_table_create(10);
+    struct lru *t = lru_create(10);
     const struct rate slow = {.interval_ns = 3600 * SECOND, .burst = 2};
     const struct rate fast = {.interval_ns = SECOND, .burst = 2};
 
@@ -113,12 +95,12 @@ static void another_rate_does_not_inherit_a_long_wait(void **state)
     assert_int_equal(rate_take(t, 1, SECOND, &slow), 0);
     assert_int_equal(rate_take(t, 1, SECOND, &slow), 0);
     assert_int_equal(rate_take(t, 1, SECOND, &fast), SECOND);
-    rate_table_destroy(t);
+    lru_destroy(t);
 }
 
 static void the_key_used_least_recently_goes(void **state)
 {
-    struct rate_table *t = rate_table_create(2);
+    struct lru *t = lru_create(2);
     const struct rate r = {.interval_ns = SECOND, .burst = 1};
 
     (void)state;
@@ -127,12 +109,12 @@ static void the_key_used_least_recently_goes(void **state)
     /* Being rejected is a use too: hammering keeps a key where it is. */
     assert_int_equal(rate_take(t, 1, SECOND, &r), SECOND);
     assert_int_equal(rate_take(t, 3, SECOND, &r), 0);
-    assert_int_equal(keys_of(t), 2);
-    assert_int_equal(evicted_of(t), 1);
+    assert_int_equal(lru_count(t), 2);
+    assert_int_equal(lru_evicted(t), 1);
     assert_int_equal(rate_take(t, 1, SECOND, &r), SECOND);
     assert_int_equal(rate_take(t, 2, SECOND, &r), 0);
-    rate_table_check(t);
-    rate_table_destroy(t);
+    lru_check(t);
+    lru_destroy(t);
 }
 
 /* ---- against a naive model: levels that fill with time, and keys in a list by use ---- */
@@ -187,7 +169,7 @@ static void the_rate_equals_a_bucket_of_tokens(void **state)
     (void)state;
     for (int round = 0; round < 60; ++round) {
         struct model m = {.max = 1 + random_of(&seed) % (MODEL_KEYS - 1)};
-        struct rate_table *t = rate_table_create(m.max);
+        struct lru *t = lru_create(m.max);
         const struct rate r = {.interval_ns = 1 + random_of(&seed) % 1000,
                                .burst = 1 + random_of(&seed) % 20};
         uint64_t keys = 1 + random_of(&seed) % (MODEL_KEYS + 10);
@@ -202,9 +184,9 @@ static void the_rate_equals_a_bucket_of_tokens(void **state)
             rejected += !may;
             now += random_of(&seed) % (r.interval_ns * 2 / keys + 2);
         }
-        rate_table_check(t);
-        assert_int_equal(keys_of(t), m.n);
-        rate_table_destroy(t);
+        lru_check(t);
+        assert_int_equal(lru_count(t), m.n);
+        lru_destroy(t);
     }
     assert_true(passed > 1000);
     assert_true(rejected > 1000);
@@ -212,17 +194,17 @@ static void the_rate_equals_a_bucket_of_tokens(void **state)
 
 static void the_table_grows_up_to_its_bound_and_no_further(void **state)
 {
-    struct rate_table *t = rate_table_create(5000);
+    struct lru *t = lru_create(5000);
     const struct rate r = {.interval_ns = SECOND, .burst = 1};
 
     (void)state;
     for (uint64_t i = 0; i < 20000; ++i) {
         assert_int_equal(rate_take(t, i * 0x9e3779b97f4a7c15ULL, SECOND, &r), 0);
-        assert_true(keys_of(t) <= 5000);
+        assert_true(lru_count(t) <= 5000);
     }
-    assert_int_equal(evicted_of(t), 15000);
-    rate_table_check(t);
-    rate_table_destroy(t);
+    assert_int_equal(lru_evicted(t), 15000);
+    lru_check(t);
+    lru_destroy(t);
 }
 
 int main(void)
