@@ -6,15 +6,9 @@
  *
  *   tree_op_begin ──► back end: read, write, ... ──► tree_op_finish ──► (loop) ──► done
  */
-#ifndef RLB_TREE_TREE_OP_H
-#define RLB_TREE_TREE_OP_H
+#pragma once
 
 #include "common/tree/tree_backend.h"
-
-enum {
-    /* Default time-out of one operation, including the connection. */
-    TREE_OP_TIMEOUT_MS = 10000,
-};
 
 enum tree_op_kind {
     /* Finds the node that PATH means: links on the way are followed. Its path is in AT. With
@@ -89,5 +83,3 @@ void tree_op_finish(struct tree_op *op, enum err e);
 struct slice tree_op_bytes(const struct tree_op *op);
 /* Sets the properties, and why they are not JSON, from BYTES. */
 void tree_record_set_data(struct tree_record *r, struct slice bytes);
-
-#endif

@@ -319,34 +319,21 @@ static int usage_error(const char *what, const char *which)
 }
 
 /* The member `at` of F is the value to set. */
-static int take_trim(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+static int take_trim(struct ctl_options *o, const struct ctl_flag *f, unused_ const char *value)
 {
     struct tree_command *c = container_of(o, struct tree_command, o);
     enum tree_trim trim = (enum tree_trim)f->at;
 
-    (void)value;
     if (c->trim != TREE_TRIM_REPORT && c->trim != trim)
         return usage_error("expected one of --trim and --no-trim", NULL);
     c->trim = trim;
     return CTL_OK;
 }
 
-static int take_timeout(struct ctl_options *o, const struct ctl_flag *f, const char *value)
-{
-    uint64_t seconds = 0;
-
-    (void)f;
-    if (!parse_u64(slice_of(value), CTL_TIMEOUT_MAX_S, &seconds) || seconds == 0)
-        return usage_error("expected a number of seconds, at least 1", value);
-    o->timeout_ms = seconds * 1000;
-    return CTL_OK;
-}
-
-static int take_unset(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+static int take_unset(struct ctl_options *o, unused_ const struct ctl_flag *f, const char *value)
 {
     struct tree_command *c = container_of(o, struct tree_command, o);
 
-    (void)f;
     if (c->nunset == TREE_CHANGES_MAX)
         return usage_error("too many --unset", NULL);
     c->unset[c->nunset++] = value;
@@ -431,7 +418,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
 
 static int tree_ctl_main(const struct ctl_command *command, int argc, char **argv)
 {
-    struct tree_command c = {.o = {.timeout_ms = TREE_OP_TIMEOUT_MS}};
+    struct tree_command c = {0};
     const struct verb *verb = NULL;
     int code = ctl_parse(command, argc, argv, &c.o);
 
@@ -473,8 +460,7 @@ static const struct ctl_flag tree_flags[] = {
      CTL_TEXT(struct tree_command, url)},
     {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD",
      CTL_TEXT(struct tree_command, auth_file)},
-    {'t', "timeout", "SECONDS", NULL, "how long to wait for a response (10)",
-     CTL_OWN(take_timeout)},
+    CTL_FLAG_TIMEOUT,
     {'j', "json", NULL, NULL, "print: as JSON, nodes with properties and nodes below",
      CTL_SET(struct ctl_options, json)},
     {'e', "ephemeral", NULL, NULL, "export: providers, too",

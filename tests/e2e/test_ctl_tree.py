@@ -640,7 +640,7 @@ def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
 
 @pytest.mark.parametrize('words, said', [
     ((), 'expected a verb'), (('prnt',), 'unknown verb'), (('get',), 'expected'), (('get', 'a', 'b', 'c'), 'expected'),
-    (('print', '--timeout', '0'), 'number of seconds'), (('print', '--bogus'), 'bogus'), (('export', '--json'), 'for print'),
+    (('print', '--timeout', '0'), '--timeout: expected a whole number'), (('print', '--bogus'), 'bogus'), (('export', '--json'), 'for print'),
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])
 def test_bad_usage_is_reported(tmp_path, words, said):
