@@ -63,8 +63,7 @@ struct plugin_settings {
 };
 
 /* Writes the reason to WHY; returns NULL. */
-static void *plugin_fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...) printf_like(2, 3);
-static void *plugin_fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...)
+printf_like(2, 3) static void *plugin_fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...)
 {
     va_list args;
 
@@ -119,22 +118,20 @@ static size_t host_of_host(struct slice host, char out[CLASS_BYTES_MAX])
     return host.len;
 }
 
-static size_t host_classify(const struct classifier *k, const struct rlb_environment *env,
+static size_t host_classify(unused_ const struct classifier *k, const struct rlb_environment *env,
                             char out[CLASS_BYTES_MAX])
 {
     struct slice host = SLICE_NULL;
 
-    (void)k;
     host.p = env->get(env, "HTTP_HOST", &host.len);
     return host_of_host(host, out);
 }
 
-static struct classifier *host_create(const void *settings, char why[CLASSIFIER_WHY_ROOM])
+static struct classifier *host_create(unused_ const void *settings,
+                                      unused_ char why[CLASSIFIER_WHY_ROOM])
 {
     struct classifier *k = xcalloc(1, sizeof(*k));
 
-    (void)settings;
-    (void)why;
     set_fingerprint(k, (const char *const[]){"host"}, 1);
     return k;
 }

@@ -22,7 +22,6 @@
 static const struct stat_row rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)
 #include "poolcounter/stats.def"
-#undef STAT
 };
 
 const struct stats_table poolcounter_stats_table = {rows, ARRAY_LEN(rows)};
@@ -322,9 +321,8 @@ void server_configure(struct server *s, void *config)
     listeners_resume(s);
 }
 
-void server_hand_over(struct server *s, void *context)
+void server_hand_over(struct server *s, unused_ void *context)
 {
-    (void)context;
     s->handed_over = true;
     listeners_close(s);
 }
@@ -392,9 +390,8 @@ bool server_start(struct server *s)
     return s->running;
 }
 
-static void server_set_stop(struct server *s, void *context)
+static void server_set_stop(struct server *s, unused_ void *context)
 {
-    (void)context;
     s->stop = true;
 }
 

@@ -124,13 +124,12 @@ static void put_type(struct json_writer *w, const struct type_row *row)
 
 /* ---- pages ---- */
 
-static int page_json(void *context, struct slice query, struct text *body)
+static int page_json(void *context, unused_ struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
     struct server_snapshot snapshot;
     struct json_writer w = {.out = body};
 
-    (void)query;
     server_call(p->server, server_snapshot, &snapshot);
     json_open_object(&w, NULL);
     json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
@@ -194,11 +193,10 @@ static void page_metrics(void *context, struct metrics *m)
     server_snapshot_fini(&snapshot);
 }
 
-static int pc_page_ready(void *context, struct slice query, struct text *body)
+static int pc_page_ready(void *context, unused_ struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
 
-    (void)query;
     text_add(body, p->handed_over ? SLICE_LIT("handed over\n") : SLICE_LIT("ready\n"));
     return p->handed_over ? 503 : 200;
 }

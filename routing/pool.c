@@ -16,7 +16,6 @@ static const struct {
 } reasons[PICK_REASONS] = {
 #define REASON(name, text, doc) [PICK_##name] = {(text), (doc)},
 #include "routing/pick_reason.def"
-#undef REASON
 };
 
 const char *pick_reason_text(enum pick_reason r)

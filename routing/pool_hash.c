@@ -114,11 +114,10 @@ static void renew_ring(struct hash *s, size_t nworkers)
 
 /* ---- the eligible workers ---- */
 
-static void *hash_create(struct pool *p)
+static void *hash_create(unused_ struct pool *p)
 {
     struct hash *s = xcalloc(1, sizeof(*s));
 
-    (void)p;
     s->nslots = NO_SLOT + 1;
     return s;
 }
@@ -223,24 +222,19 @@ static void hash_choose(struct pool *p, const struct pool_question *q, struct po
     }
 }
 
-static void hash_begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
-                       struct pool_hand *h)
+static void hash_begin(struct pool *p, unused_ const struct pool_question *q,
+                       unused_ const struct pool_choice *c, unused_ struct pool_hand *h)
 {
     struct hash *s = p->state;
 
-    (void)q;
-    (void)c;
-    (void)h;
     ++s->in_flight;
 }
 
-static void hash_end(struct pool *p, struct worker *w, struct pool_hand *h,
-                     const struct pool_served *how)
+static void hash_end(struct pool *p, struct worker *w, unused_ struct pool_hand *h,
+                     unused_ const struct pool_served *how)
 {
     struct hash *s = p->state;
 
-    (void)h;
-    (void)how;
     s->in_flight -= w->state == WORKER_ELIGIBLE;
 }
 

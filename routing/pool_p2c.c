@@ -48,12 +48,11 @@ static struct cost_class *p2c_class_of(struct class_entry *e)
     return (struct cost_class *)(void *)e;
 }
 
-static void on_drop(void *owner, struct class_entry *e)
+static void on_drop(unused_ void *owner, struct class_entry *e)
 {
     struct cost_class *c = p2c_class_of(e);
     struct list *node;
 
-    (void)owner;
     while ((node = list_pop_front(&c->hands)) != NULL)
         list_entry(node, struct pool_hand, node)->entry = NULL;
 }
@@ -201,11 +200,11 @@ static void p2c_begin(struct pool *p, const struct pool_question *q, const struc
     worker_data(c->worker)->work_s += h->work_s;
 }
 
-static void p2c_adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
+static void p2c_adopt(struct pool *p, struct worker *w, struct pool_hand *h,
+                      unused_ uint64_t started_us)
 {
     const struct p2c *s = p->state;
 
-    (void)started_us;
     h->work_s = cost_expected_s(s, NULL);
     worker_data(w)->work_s += h->work_s;
 }

@@ -15,7 +15,6 @@ static const struct {
 } policies[POOL_POLICIES] = {
 #define POLICY(name, text, rule, doc) [POOL_POLICY_##name] = {(text), &(rule)},
 #include "routing/pool_policy.def"
-#undef POLICY
 };
 
 const char *pool_policy_text(enum pool_policy policy)

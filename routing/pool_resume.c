@@ -107,11 +107,10 @@ static void policy_choose(struct pool *p, const struct pool_question *q, struct 
 
 /* A worker without a score for the class of its request gets an assigned score. */
 static void policy_begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
-                         struct pool_hand *h)
+                         unused_ struct pool_hand *h)
 {
     struct pool_class *known = c->entry;
 
-    (void)h;
     classes_request(&p->classes, known != NULL ? &known->base : NULL);
     if (c->reason != PICK_SKILLED && pool_skill_of(known, c->worker) == NULL)
         pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);

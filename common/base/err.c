@@ -7,7 +7,6 @@
 static const char *const texts[ERR_COUNT] = {
 #define ERROR(name, text) [ERR_##name] = (text),
 #include "common/base/err.def"
-#undef ERROR
 };
 
 const char *err_text(enum err e)

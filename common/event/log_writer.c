@@ -23,16 +23,14 @@ static bool log_writer_add(struct log_sink *sink, struct slice line)
     return true;
 }
 
-static void print_line(void *context, struct slice *records, struct text *lines)
+static void print_line(unused_ void *context, struct slice *records, struct text *lines)
 {
-    (void)context;
     text_add(lines, slice_cut(records, '\n'));
     text_add_char(lines, '\n');
 }
 
-static void count_lost(void *context, uint64_t n)
+static void count_lost(unused_ void *context, uint64_t n)
 {
-    (void)context;
     log_count_dropped(n);
 }
 

@@ -37,13 +37,11 @@ void priority_tree_destroy(struct priority_tree *t)
     free(t);
 }
 
-struct priority_entry *priority_tree_open(struct priority_tree *t, uint32_t id,
-                                          const struct priority *p, void *stream)
+struct priority_entry *priority_tree_open(struct priority_tree *t, unused_ uint32_t id,
+                                          unused_ const struct priority *p, void *stream)
 {
     struct priority_entry *e = xcalloc(1, sizeof(*e));
 
-    (void)id;
-    (void)p;
     ASSERT(stream != NULL);
     ASSERT(t->streams < PRIORITY_STREAMS_MAX);
     ++t->streams;
@@ -60,12 +58,9 @@ void priority_tree_close(struct priority_tree *t, struct priority_entry *e)
     free(e);
 }
 
-bool priority_tree_change(struct priority_tree *t, uint32_t id, const struct priority *p, bool idle)
+bool priority_tree_change(unused_ struct priority_tree *t, unused_ uint32_t id,
+                          unused_ const struct priority *p, unused_ bool idle)
 {
-    (void)t;
-    (void)id;
-    (void)p;
-    (void)idle;
     return false;
 }
 
@@ -92,7 +87,6 @@ void *priority_tree_next(struct priority_tree *t)
     return e->stream;
 }
 
-void priority_tree_trim(struct priority_tree *t)
+void priority_tree_trim(unused_ struct priority_tree *t)
 {
-    (void)t;
 }

@@ -8,7 +8,6 @@
  * flight: its number is retained for a while (h2->resets), and these frames are discarded.
  */
 #include "common/http/http2_stream.h"
-#include "common/base/log.h"
 
 #include <stdlib.h>
 
@@ -166,13 +165,12 @@ void http2_drop_body(struct http_response *r)
     body_sink_fini(&s->body, &s->h2->conn->server->body_bin);
 }
 
-enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_side *side,
+enum request_fault http2_on_malformed(void *owner, uint32_t id, unused_ struct http2_side *side,
                                       struct http2_head *head, enum request_fault fault)
 {
     struct http2_server *h2 = owner;
     struct http2_stream *s = head == NULL ? http2_find(h2, id) : NULL;
 
-    (void)side;
     if (head != NULL && h2->closing) {
         add_discarded(h2, id, &head->side);
         return FAULT_NONE;
@@ -188,12 +186,11 @@ enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_sid
     return count_rejected(h2);
 }
 
-enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
+enum request_fault http2_on_reset(void *owner, uint32_t id, unused_ uint32_t code)
 {
     struct http2_server *h2 = owner;
     struct http2_stream *s = http2_find(h2, id);
 
-    (void)code;
     if (s == NULL) {
         remove_discarded(h2, id);
         return FAULT_NONE;
@@ -444,9 +441,9 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     return FAULT_NONE;
 }
 
-enum request_fault http2_on_trailers(void *owner, struct http2_side *side, struct http2_head *head)
+enum request_fault http2_on_trailers(unused_ void *owner, struct http2_side *side,
+                                     struct http2_head *head)
 {
-    (void)owner;
     (void)head; /* trailers are dropped */
     return complete_body(container_of(side, struct http2_stream, side));
 }

@@ -2,7 +2,6 @@
 #include "common/http/http_request.h"
 
 #include "common/base/bytes.h"
-#include "common/wire/http1_bytes.h"
 
 enum {
     FIELDS_FIRST = 8, /* initial room of a response's fields: enough for most */

@@ -193,10 +193,9 @@ static void respond_error(struct http_response *call, int status)
     text_fini(&t);
 }
 
-static void on_admin_gone(void *context, bool done)
+static void on_admin_gone(void *context, unused_ bool done)
 {
     (void)context; /* in the request's pool */
-    (void)done;
 }
 
 static const struct http_response_events events = {.gone = on_admin_gone};
@@ -221,11 +220,10 @@ struct event_reader {
     unsigned late;
 };
 
-static void on_listener_closed(void *context, bool done)
+static void on_listener_closed(void *context, unused_ bool done)
 {
     struct event_reader *x = context;
 
-    (void)done;
     list_remove(&x->node);
     text_fini(&x->query);
     text_fini(&x->last);
@@ -508,10 +506,8 @@ void admin_add(struct admin *a, const char *path, const char *content_type, admi
     add_route(a, ROUTE_PAGE, path, content_type, page, context);
 }
 
-static int page_health(void *context, struct slice query, struct text *body)
+static int page_health(unused_ void *context, unused_ struct slice query, struct text *body)
 {
-    (void)context;
-    (void)query;
     text_add(body, SLICE_LIT("ok\n"));
     return 200;
 }
@@ -564,9 +560,8 @@ void admin_hold(struct admin *a, bool on)
         http_server_hold(a->server, on);
 }
 
-static void pass_socket(void *context, int fd, void *tag)
+static void pass_socket(void *context, int fd, unused_ void *tag)
 {
-    (void)tag;
     upgrade_pass(context, "socket", NULL, 0, fd);
 }
 

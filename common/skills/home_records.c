@@ -28,11 +28,10 @@ static struct home_record *record_of(struct class_entry *e)
     return container_of(e, struct home_record, base);
 }
 
-static void on_dropped(void *owner, struct class_entry *e)
+static void on_dropped(unused_ void *owner, struct class_entry *e)
 {
     struct home_record *r = record_of(e);
 
-    (void)owner;
     list_remove(&r->node);
     free(r->from);
 }

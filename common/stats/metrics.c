@@ -19,15 +19,13 @@ static double metrics_relaxed(const void *at)
     return (double)atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
 }
 
-double metrics_log_dropped(const void *object)
+double metrics_log_dropped(unused_ const void *object)
 {
-    (void)object;
     return (double)log_dropped();
 }
 
-double metrics_state_unsaved(const void *object)
+double metrics_state_unsaved(unused_ const void *object)
 {
-    (void)object;
     return (double)state_files_unsaved();
 }
 

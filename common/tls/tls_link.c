@@ -51,11 +51,10 @@ void tls_link_destroy(struct tls_link *l)
     free(l);
 }
 
-static int on_certificate_request(SSL *ssl, void *context)
+static int on_certificate_request(unused_ SSL *ssl, void *context)
 {
     struct tls_link *l = context;
 
-    (void)ssl;
     l->requested = true;
     return 1; /* send the certificate of the context, if it has one */
 }
@@ -84,12 +83,11 @@ static cold_ void count_message(struct tls_link *l)
 }
 
 /* As in SSL_CTX_set_msg_callback(3). */
-static void on_message(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
-                       void *link)
+static void on_message(int ours, unused_ int version, int type, const void *bytes, size_t len,
+                       SSL *ssl, void *link)
 {
     struct tls_link *l = link;
 
-    (void)version;
     if (type == SSL3_RT_HEADER && !ours) {
         if (++l->records == 1 && l->use.peer == NULL)
             tls_server_first_record(ssl, bytes, len);

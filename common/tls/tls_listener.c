@@ -201,16 +201,11 @@ struct listener_context {
 
 /* ---- contexts ---- */
 
-static void free_listener_context(void *parent, void *context, CRYPTO_EX_DATA *data, int index,
-                                  long argl, void *argp)
+static void free_listener_context(unused_ void *parent, void *context, unused_ CRYPTO_EX_DATA *data,
+                                  unused_ int index, unused_ long argl, unused_ void *argp)
 {
     struct listener_context *p = context;
 
-    (void)parent;
-    (void)data;
-    (void)index;
-    (void)argl;
-    (void)argp;
     if (p == NULL)
         return;
     tls_names_unref(p->names);
@@ -256,12 +251,11 @@ static bool has_kind(SSL_CTX *ctx, int kind)
 }
 
 /* Called on the loop of a connection: staples the response for the certificate that SSL uses. */
-static int on_status(SSL *ssl, void *context)
+static int on_status(SSL *ssl, unused_ void *context)
 {
     const struct tls_ocsp *o = listener_context_of(SSL_get_SSL_CTX(ssl))->ocsp;
     const X509 *shown = SSL_get_certificate(ssl);
 
-    (void)context;
     while (o != NULL && (shown == NULL || X509_cmp(o->certificate, shown) != 0))
         o = o->next;
     unsigned char *copy = o != NULL ? OPENSSL_memdup(o->bytes, o->len) : NULL;
@@ -424,7 +418,7 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
 
 /* Called on the loop of a connection: selects the context by the client's server name; without
  * one, or if it is unknown, the first context. */
-static int on_client_hello(SSL *ssl, int *alert, void *context)
+static int on_client_hello(SSL *ssl, unused_ int *alert, void *context)
 {
     struct tls_listener *t = context;
     const unsigned char *bytes = NULL;
@@ -432,7 +426,6 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
     struct slice name;
     unsigned owner = 0;
 
-    (void)alert;
     pthread_mutex_lock(&t->lock);
     struct tls_set *set = t->set;
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);

@@ -25,13 +25,12 @@ static const struct slice http2_protocols = SLICE_LIT("\x02h2" HTTP1_PROTOCOLS);
 
 /* OURS is a slice as above. Without a common protocol the handshake fails (RFC 7301 section
  * 3.2). */
-static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+static int select_protocol(unused_ SSL *ssl, const unsigned char **out, unsigned char *out_len,
                            const unsigned char *offered, unsigned offered_len, void *ours)
 {
     const struct slice *s = ours;
     unsigned char *chosen;
 
-    (void)ssl;
     if (SSL_select_next_proto(&chosen, out_len, (const unsigned char *)s->p, (unsigned)s->len,
                               offered, offered_len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -125,12 +124,9 @@ void tls_server_complain(struct diag *d, const char *file, const char *what)
 }
 
 /* Keys with a passphrase are not supported. */
-static int no_passphrase(char *buf, int size, int writing, void *context)
+static int no_passphrase(unused_ char *buf, unused_ int size, unused_ int writing,
+                         unused_ void *context)
 {
-    (void)buf;
-    (void)size;
-    (void)writing;
-    (void)context;
     return -1;
 }
 

@@ -500,12 +500,12 @@ static enum err directory_check(struct slice location, struct diag *d)
     return ERR_SYNTAX;
 }
 
-static enum err directory_open(struct loop *l, struct slice location, const struct tree_options *o,
-                               struct tree **out, struct diag *d)
+static enum err directory_open(struct loop *l, struct slice location,
+                               unused_ const struct tree_options *o, struct tree **out,
+                               struct diag *d)
 {
     enum err e = directory_check(location, d);
 
-    (void)o;
     if (e != ERR_OK)
         return e;
     struct directory *t = xcalloc(1, sizeof(*t));

@@ -152,10 +152,8 @@ void follower_report(struct follower *f)
     free(before);
 }
 
-static void problem_add(struct follower *f, const char *fmt, ...) printf_like(2, 3);
-
 /* Stores the first problem of an evaluation, fit for a log line: names in it come from outside. */
-static void problem_add(struct follower *f, const char *fmt, ...)
+printf_like(2, 3) static void problem_add(struct follower *f, const char *fmt, ...)
 {
     char line[TREE_PATH_MAX * 3];
     va_list args;

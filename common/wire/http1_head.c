@@ -47,7 +47,6 @@ const char *response_fault_text(enum response_fault f)
     static const char *const texts[] = {
 #define FAULT(name, text) text,
 #include "common/wire/response_fault.def"
-#undef FAULT
     };
 
     ASSERT((size_t)f < ARRAY_LEN(texts));
@@ -273,7 +272,6 @@ static const struct {
 } request_faults[FAULT_COUNT] = {
 #define FAULT(name, status, text) {status, text},
 #include "common/wire/request_fault.def"
-#undef FAULT
 };
 
 /* Fields that stay although Connection lists them: a client must not be able to remove what a proxy

@@ -412,9 +412,8 @@ static void on_names(int rc, const struct String_vector *names, const void *data
     zk_session_finish(c, rc);
 }
 
-static void on_created(int rc, const char *path, const void *data)
+static void on_created(int rc, unused_ const char *path, const void *data)
 {
-    (void)path;
     zk_session_finish((void *)(uintptr_t)data, rc);
 }
 

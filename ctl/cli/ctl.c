@@ -198,9 +198,8 @@ static void *ctl_value_of(struct ctl_options *o, const struct ctl_flag *f)
     return (char *)o + f->at;
 }
 
-int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, unused_ const char *value)
 {
-    (void)value;
     *(bool *)ctl_value_of(o, f) = true;
     return CTL_OK;
 }

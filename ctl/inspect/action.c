@@ -24,11 +24,10 @@ struct action_run {
     bool all;
 };
 
-static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+static int take_agent(struct ctl_options *o, unused_ const struct ctl_flag *f, const char *value)
 {
     struct action_run *r = container_of(o, struct action_run, o);
 
-    (void)f;
     if (r->nagents == AGENTS_MAX)
         return ctl_usage_error(o->command, "--agent: too many", value);
     r->agents[r->nagents++] = value;

@@ -62,15 +62,14 @@ static void print_settings(const json_t *application, struct text *out)
     print_rejected(application, out);
 }
 
-static void print_agent_application(const char *name, json_t *a, const struct ctl_options *o,
-                                    struct text *out)
+static void print_agent_application(const char *name, json_t *a,
+                                    unused_ const struct ctl_options *o, struct text *out)
 {
     const json_t *failure = json_object_get(a, "last_failure");
     json_t *rows = json_array();
     json_t *v;
     size_t i;
 
-    (void)o;
     text_add_escaped(out, slice_of(name));
     page_add(out, a,
              ": {counts.processes:d} processes (min {min_processes:d}, max {max_processes:d}): "

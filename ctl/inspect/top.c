@@ -574,9 +574,8 @@ struct top {
     uint64_t before_us, now_us;
 };
 
-static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+static int take_sort(struct ctl_options *o, unused_ const struct ctl_flag *f, const char *value)
 {
-    (void)f;
     if (value[0] == '\0' || value[1] != '\0' || strchr("nbmorfsk", value[0]) == NULL)
         return ctl_usage_error(o->command, "--sort: expected one of n b m o r f s k, not", value);
     (void)top_press(&container_of(o, struct top, o)->view, value[0]);

@@ -201,11 +201,6 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
     memcpy(m->states, r->states, sizeof(m->states));
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 /* The largest impact first, then the most unfinished, then by name. */
 static int compare_urls(const void *a, const void *b)
 {
@@ -232,7 +227,7 @@ void trace_report_end(struct trace_report *r)
         r->by_impact[i++] = u;
         if (n == 0)
             continue;
-        qsort(u->times, n, sizeof(u->times[0]), compare_times);
+        qsort(u->times, n, sizeof(u->times[0]), ascending_u64);
         u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
         u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
     }

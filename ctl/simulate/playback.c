@@ -476,11 +476,10 @@ enum {
     TOP_DEFAULT = 10,
 };
 
-static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+static int take_speed(struct ctl_options *o, unused_ const struct ctl_flag *f, const char *value)
 {
     struct playback *p = container_of(o, struct playback, o);
 
-    (void)f;
     if (parse_double(slice_of(value), &p->speed) && p->speed >= 1e-6 && p->speed <= 1e6)
         return CTL_OK;
     return ctl_usage_error(o->command, "--speed: expected a number from 1e-06 to 1e+06, not",

@@ -116,12 +116,11 @@ static int take_number(struct ctl_options *o, const struct ctl_flag *f, const ch
     return simulate_error(what, value);
 }
 
-static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const char *name)
+static int take_scenario(struct ctl_options *o, unused_ const struct ctl_flag *f, const char *name)
 {
     struct simulate *s = container_of(o, struct simulate, o);
     enum scenario found = scenario_find(name);
 
-    (void)f;
     if (strcmp(name, "all") == 0) {
         for (unsigned i = 0; i < SCENARIO_replay; ++i)
             s->scenarios[i] = true;
@@ -133,12 +132,11 @@ static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const 
     return CTL_OK;
 }
 
-static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const char *list)
+static int take_policies(struct ctl_options *o, unused_ const struct ctl_flag *f, const char *list)
 {
     struct simulate *s = container_of(o, struct simulate, o);
     struct diag d = {0};
 
-    (void)f;
     if (!simulate_read_policies(list, s->policies, &s->npolicies, &d))
         return ctl_usage_problems(&ctl_word_simulate, &d);
     return CTL_OK;

@@ -12,7 +12,6 @@
 
 #include "common/base/log.h"
 #include "common/program/daemon.h"
-#include "common/tree/tree.h"
 #include "lb/core/limits_live.h"
 #include "version.h"
 

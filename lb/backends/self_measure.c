@@ -18,7 +18,6 @@
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
 #include "common/skills/resume.h"
-#include "lb/backends/member.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 

@@ -14,7 +14,6 @@
 #include "lb/rules/advertise.h"
 
 #include "common/program/privileges.h"
-#include "common/program/program_config.h"
 
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
 enum { LISTENS_MAX = 64 };

@@ -24,7 +24,6 @@
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)
 #include "lb/core/stats.def"
-#undef STAT
 };
 const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(stat_rows)};
 
@@ -330,9 +329,8 @@ static bool application_check(void *context, const void *s, char why[SETTINGS_WH
     return app_settings_check(s, total, why);
 }
 
-static uint64_t application_hold_ms(void *context, const void *now)
+static uint64_t application_hold_ms(unused_ void *context, const void *now)
 {
-    (void)context;
     return ((const struct app_settings *)now)->settings_hold_ms;
 }
 

@@ -109,20 +109,18 @@ static bool is_allowed(const struct setting_row *row, const void *s, const void 
     return false;
 }
 
-static uint64_t limits_hold_ms(void *context, const void *now)
+static uint64_t limits_hold_ms(void *context, unused_ const void *now)
 {
     const struct live_limit *r = context;
 
-    (void)now;
     return r->owner->app->settings->s.settings_hold_ms;
 }
 
-static void on_limits_changed(void *context, bool values)
+static void on_limits_changed(void *context, unused_ bool values)
 {
     struct live_limit *r = context;
     struct live_settings_counts now;
 
-    (void)values;
     live_settings_counts(r->engine, &now);
     application_count_settings(r->owner->app, &now, &r->reported);
     if (now.held || now.remembered)

@@ -5,7 +5,6 @@
 const uint16_t step_successors[] = {
 #define STEP(step, to, doc) to,
 #include "lb/core/step.def"
-#undef STEP
 };
 #undef TO
 
@@ -15,7 +14,6 @@ static const struct {
 } outcome_rows[] = {
 #define OUTCOME(name, text, status, retry, doc) {text, status},
 #include "lb/core/outcome.def"
-#undef OUTCOME
 };
 
 const char *outcome_text(enum outcome o)

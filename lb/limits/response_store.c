@@ -25,7 +25,6 @@
 
 #include "common/base/list.h"
 #include "common/base/map.h"
-#include "common/http/http_request.h"
 #include "common/wire/http1_bytes.h"
 
 enum {

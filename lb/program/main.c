@@ -391,9 +391,8 @@ static void lb_destroy(struct lb *lb)
 }
 
 /* Takes CONFIG, a struct configuration. CONTEXT is not used. */
-static int lb_run(void *context, void *config, const struct daemon_line *line)
+static int lb_run(unused_ void *context, void *config, const struct daemon_line *line)
 {
-    (void)context;
     daemon_prepare();
     struct lb *lb = lb_create(config, line);
     free(config);
@@ -456,11 +455,9 @@ static void describe_outcomes(FILE *out)
     else                                                                                           \
         fprintf(out, "| `%s` | the worker's | %s | %s |\n", text, (retry) ? "yes" : "no", doc);
 #include "lb/core/outcome.def"
-#undef OUTCOME
     fputs("\n## Why a worker was selected\n\n| reason | meaning |\n| --- | --- |\n", out);
 #define REASON(name, text, doc) fprintf(out, "| `%s` | %s |\n", text, doc);
 #include "routing/pick_reason.def"
-#undef REASON
 }
 
 static bool lb_describe(const char *what, FILE *out)

@@ -113,7 +113,6 @@ static enum outcome record_death(struct exchange *x)
 static const bool may_retry[] = {
 #define OUTCOME(name, text, status, retry, doc) retry,
 #include "lb/core/outcome.def"
-#undef OUTCOME
 };
 
 /* Returns true if the request may be sent to another worker. */

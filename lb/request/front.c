@@ -129,15 +129,13 @@ void front_drain(struct lb_front *f, bool patient, void (*done)(void *context), 
         http_server_drain(f->server, on_server_done, f);
 }
 
-void front_shut_idle(struct lb_loop *ll, void *unused)
+void front_shut_idle(struct lb_loop *ll, unused_ void *unused)
 {
-    (void)unused;
     http_server_shut_idle(ll->front->server);
 }
 
-void front_cut(struct lb_loop *ll, void *unused)
+void front_cut(struct lb_loop *ll, unused_ void *unused)
 {
-    (void)unused;
     for (size_t i = 0; i < ll->lb->napplications; ++i) {
         struct application_loop *al = application_on(ll->lb->applications[i], ll->index);
         struct exchange *x;

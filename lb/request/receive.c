@@ -341,12 +341,11 @@ static struct application *find_application(const struct lb *lb, struct slice au
     return application_find(lb, authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
 }
 
-bool exchange_declines(void *front, const struct http_request *req, struct http_conn *conn)
+bool exchange_declines(void *front, const struct http_request *req, unused_ struct http_conn *conn)
 {
     const struct lb_loop *lb_loop = ((const struct lb_front *)front)->lb_loop;
     struct application *app = find_application(lb_loop->lb, req->authority, req->target);
 
-    (void)conn;
     return app != NULL &&
            !methods_have(&application_settings(application_on(app, lb_loop->index))->methods,
                          req->method);

@@ -19,7 +19,6 @@
  */
 #include "lb/status/status.h"
 
-#include "common/base/log.h"
 #include "lb/backends/membership.h"
 
 /* ---- the worker concerned ---- */

@@ -76,12 +76,9 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
 
 /* ---- the response ---- */
 
-static bool no_header(const void *context, size_t i, struct slice *name, struct slice *value)
+static bool no_header(unused_ const void *context, unused_ size_t i, unused_ struct slice *name,
+                      unused_ struct slice *value)
 {
-    (void)context;
-    (void)i;
-    (void)name;
-    (void)value;
     return false;
 }
 

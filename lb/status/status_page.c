@@ -106,15 +106,13 @@ static int lb_status_respond(struct lb *lb, enum shared_page page, struct text *
     return 200;
 }
 
-static int page_status(void *context, struct slice query, struct text *body)
+static int page_status(void *context, unused_ struct slice query, struct text *body)
 {
-    (void)query;
     return lb_status_respond(context, SHARED_STATUS, body);
 }
 
-static int page_resumes(void *context, struct slice query, struct text *body)
+static int page_resumes(void *context, unused_ struct slice query, struct text *body)
 {
-    (void)query;
     return lb_status_respond(context, SHARED_RESUMES, body);
 }
 
@@ -130,13 +128,12 @@ static void page_metrics(void *context, struct metrics *m)
  * Secrets are not shown (settings_print).
  */
 
-static int page_settings(void *context, struct slice query, struct text *body)
+static int page_settings(void *context, unused_ struct slice query, struct text *body)
 {
     const struct lb *lb = context;
     struct json_writer w = {.out = body};
     struct text value = {0};
 
-    (void)query;
     json_open_object(&w, NULL);
     json_open_object(&w, "program");
     json_put_text(&w, "file", slice_of(lb->file));
@@ -229,11 +226,10 @@ static int page_live(void *context, struct slice query, struct text *body)
 }
 
 /* Reports whether new requests should be sent here. Each reason against it is a line. */
-static int lb_status_page_ready(void *context, struct slice query, struct text *body)
+static int lb_status_page_ready(void *context, unused_ struct slice query, struct text *body)
 {
     struct lb *lb = context;
 
-    (void)query;
     if (lb->phase == LB_STARTING)
         text_add(body, SLICE_LIT("starting\n"));
     if (lb->phase >= LB_DRAINING)

@@ -36,7 +36,6 @@ const struct settings_table *const agent_tables[AGENT_TABLES] = {&agent_table, &
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)
 #include "worker-agent/config/stats.def"
-#undef STAT
 };
 
 const struct stats_table agent_stats_table = {stat_rows, ARRAY_LEN(stat_rows)};

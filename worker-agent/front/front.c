@@ -127,10 +127,8 @@ void front_put_backlog(struct http_request *req, size_t backlog)
 /* ---- requests ---- */
 
 /* For requests that get a response here and now: nothing is to be done at their end. */
-static void on_rejected_closed(void *context, bool done)
+static void on_rejected_closed(unused_ void *context, unused_ bool done)
 {
-    (void)context;
-    (void)done;
 }
 
 static const struct http_response_events rejected_events = {.gone = on_rejected_closed};

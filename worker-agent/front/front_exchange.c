@@ -56,7 +56,6 @@ static const struct {
 #define OUTCOME(name, status, note, figure, text, doc)                                             \
     [OUTCOME_##name] = {status, NOTE_##note, AGENT_STAT_##figure, {text "\n", sizeof(text)}},
 #include "worker-agent/config/outcome.def"
-#undef OUTCOME
 #undef AGENT_STAT_NONE
 };
 

@@ -181,9 +181,8 @@ static bool check_live(void *context, const void *settings, char why[SETTINGS_WH
     return false;
 }
 
-static uint64_t app_pool_hold_ms(void *context, const void *now)
+static uint64_t app_pool_hold_ms(void *context, unused_ const void *now)
 {
-    (void)now;
     return ((const struct app_group *)context)->pool->s->settings_hold_ms;
 }
 
@@ -258,9 +257,8 @@ static bool wants_restart(const struct setting_row *row)
            strcmp(row->name, "allow") != 0;
 }
 
-static uint64_t host_hold_ms(void *context, const void *now)
+static uint64_t host_hold_ms(unused_ void *context, const void *now)
 {
-    (void)context;
     return ((const struct agent_settings *)now)->settings_hold_ms;
 }
 

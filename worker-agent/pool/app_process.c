@@ -12,14 +12,12 @@
 const char *const process_state_texts[] = {
 #define STATE(name, text, next, doc) text,
 #include "worker-agent/config/process_state.def"
-#undef STATE
 };
 
 #define TO(name) (1U << PROCESS_##name)
 static const unsigned legal_next[] = {
 #define STATE(name, text, next, doc) (next),
 #include "worker-agent/config/process_state.def"
-#undef STATE
 };
 #undef TO
 

@@ -54,7 +54,6 @@ static bool agent_describe(const char *what, FILE *out)
 #define OUTCOME(name, status, note, figure, text, doc)                                             \
     fprintf(out, "| %s | %d | %s | %s |\n", text, status, NOTE_##note, doc);
 #include "worker-agent/config/outcome.def"
-#undef OUTCOME
 #undef NOTE_NONE
 #undef NOTE_UNPROCESSED
 #undef NOTE_FAILED
@@ -396,7 +395,7 @@ static void agent_drop(struct agent *a)
 }
 
 /* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
-static int agent_run(void *context, void *config, const struct daemon_line *line)
+static int agent_run(unused_ void *context, void *config, const struct daemon_line *line)
 {
     /* Application processes get the agent's own limit of descriptors, before it raises that. */
     struct agent a = {.line = line,
@@ -412,7 +411,6 @@ static int agent_run(void *context, void *config, const struct daemon_line *line
                                            .on_usr2 = agent_upgrade,
                                            .context = &a};
 
-    (void)context;
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !agent_settle_rights(&a))
         return EXIT_CONFIG;

@@ -217,7 +217,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
 
 /* ---- the pages ---- */
 
-static int page_status(void *context, struct slice query, struct text *out)
+static int page_status(void *context, unused_ struct slice query, struct text *out)
 {
     const struct agent *a = context;
     struct json_writer w = {.out = out};
@@ -226,7 +226,6 @@ static int page_status(void *context, struct slice query, struct text *out)
     const char *host_path = a->first->host_path;
     int64_t waiting = 0;
 
-    (void)query;
     for (size_t i = 0; i < a->pool.ngroups; ++i)
         waiting += stats_sum(a->pool.groups[i]->stats, AGENT_STAT_requests_waiting);
     json_open_object(&w, NULL);
@@ -289,13 +288,12 @@ static void put_resume(struct json_writer *w, const struct slot *s, const struct
     resume_fini(&now);
 }
 
-static int page_resumes(void *context, struct slice query, struct text *out)
+static int page_resumes(void *context, unused_ struct slice query, struct text *out)
 {
     const struct agent *a = context;
     struct json_writer w = {.out = out};
     const struct slot *s;
 
-    (void)query;
     json_open_array(&w, NULL);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         list_for_each_entry (s, &a->pool.groups[i]->core.slots, core.node) {
@@ -312,12 +310,11 @@ static int page_resumes(void *context, struct slice query, struct text *out)
 
 /* ---- what is ready ---- */
 
-static int agent_status_page_ready(void *context, struct slice query, struct text *body)
+static int agent_status_page_ready(void *context, unused_ struct slice query, struct text *body)
 {
     const struct agent *a = context;
     size_t unready = 0;
 
-    (void)query;
     if (a->phase != AGENT_RUNNING) {
         text_addf(body, "%s\n", agent_phase_texts[a->phase]);
         return 503;

@@ -33,7 +33,6 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/net/addr.h"
 #include "common/net/packet.h"
 
 enum {

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "sim/parts.h"
 #include "common/base/lru.h"
+#include "sim/parts.h"
 
 static void events_come_by_time_and_then_in_the_order_they_were_added(void **state)
 {
