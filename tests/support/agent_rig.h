@@ -34,8 +34,7 @@
  * With the environment variable RIG_LOG all log levels go to standard error. Programs that use the
  * rig link test_agent_rig (CMakeLists.txt here).
  */
-#ifndef RLB_TESTS_AGENT_RIG_H
-#define RLB_TESTS_AGENT_RIG_H
+#pragma once
 
 #include "tests/support/scripted_peer.h"
 #include "worker-agent/program/agent.h"
@@ -158,5 +157,3 @@ int64_t rig_stat(const struct agent_rig *r, enum agent_stat stat);
 struct agent *rig_agent(struct agent_rig *r);
 /* The agent has stopped: its program would exit now. */
 bool rig_stopped(const struct agent_rig *r);
-
-#endif

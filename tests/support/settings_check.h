@@ -2,8 +2,7 @@
  *
  * That a table of settings is fit for use.
  */
-#ifndef RLB_TESTS_SETTINGS_CHECK_H
-#define RLB_TESTS_SETTINGS_CHECK_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -45,5 +44,3 @@ static inline void settings_check_table(const struct settings_table *t)
             settings_check_text(row, row->deflt);
     }
 }
-
-#endif
