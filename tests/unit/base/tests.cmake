@@ -1,4 +1,4 @@
-foreach(noun arena err file json latch latch_order list literal map nocase put slab split_map text)
+foreach(noun arena base clock err file json latch latch_order list literal map nocase put slab split_map text)
   rlb_unit_test(base/${noun} LINK rlb::base)
 endforeach()
 # Its time is the test's.
