@@ -17,16 +17,16 @@ class Slot(Agent):
 
     def __init__(self, world, response=b'hello'):
         super().__init__(world, response)
-        self.may_response = threading.Event()
+        self.may_respond = threading.Event()
         self.rejects = False
-        world.closers.insert(0, self.may_response.set)
+        world.closers.insert(0, self.may_respond.set)
 
     def respond(self, c):
         if self.rejects:
             c.write(REJECTION)
             return
-        self.may_response.wait(LIMIT)
-        c.respond(self.respond)
+        self.may_respond.wait(LIMIT)
+        c.respond(self.response)
 
 
 class Clients:
@@ -123,8 +123,8 @@ def test_a_dormant_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(wor
     becomes(lb, first, 'ready')
     clients.ask(2)
     wait_until(lambda: first.requests == 3, 'what is too much for the warm one')
-    first.may_response.set()
-    warm.may_response.set()
+    first.may_respond.set()
+    warm.may_respond.set()
     assert set(clients.statuses()) == {200}
     assert lb.app()['stats']['retries'] == 0
 
@@ -148,7 +148,7 @@ def test_sustained_overload_activates_one_after_the_other(world):
     clients.ask(1)
     wait_until(lambda: second.requests == 1, 'its request')
     for slot in (warm, first, second):
-        slot.may_response.set()
+        slot.may_respond.set()
     assert set(clients.statuses()) == {200}
     # its request gets a response but its state is not reported: after a while it is out again, and is not activated again
     wait_until(lambda: second.address not in in_pool(lb), 'it to be out')
@@ -160,7 +160,7 @@ def test_an_activated_slot_leaves_when_the_overload_has_gone_before_its_request(
     clients = Clients(lb)
     clients.ask(3)
     wait_until(lambda: first.address in in_pool(lb), 'the activation')
-    warm.may_response.set()
+    warm.may_respond.set()
     assert clients.statuses() == [200] * 3
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
     assert first.requests == 0
@@ -170,7 +170,7 @@ def test_an_activated_slot_leaves_when_the_overload_has_gone_before_its_request(
 
 def test_new_classes_alone_bring_none_in(world):
     lb, warm, dormant = stage(world, dormant=3)
-    warm.may_response.set()
+    warm.may_respond.set()
     for i in range(100):
         assert lb.get(host='new%d' % i).status == 200
     assert warm.requests == 100
@@ -188,8 +188,8 @@ def test_a_slot_that_becomes_dormant_leaves_the_pool(world):
     first.say('c0', 'ready')
     becomes(lb, first, 'ready')
     assert spawns(lb) == 1
-    first.may_response.set()
-    warm.may_response.set()
+    first.may_respond.set()
+    warm.may_respond.set()
     assert set(clients.statuses()) == {200}
     first.say('c0b', 'dormant')
     becomes(lb, first, 'dormant')
@@ -211,8 +211,8 @@ def test_a_slot_that_rejects_is_passed_over_and_the_next_is_activated(world):
     assert first.requests == 1
     wait_until(lambda: second.address in in_pool(lb), 'the next to be activated')
     assert first.address not in in_pool(lb)
-    warm.may_response.set()
-    second.may_response.set()
+    warm.may_respond.set()
+    second.may_respond.set()
     assert set(clients.statuses()) == {200}
     w = lb.workers()[first.address]
     assert (w['failures'], w['ejected']) == (0, False)
@@ -237,7 +237,7 @@ def test_a_slot_that_starts_anyway_is_awaited_before_another_is_activated(world)
     wait_until(lambda: second.requests == 3, 'what is too much for the warm one')
     wait_until(lambda: first.address in in_pool(lb), 'now the other is activated')
     for slot in (warm, first, second):
-        slot.may_response.set()
+        slot.may_respond.set()
     assert set(clients.statuses()) == {200}
 
 
@@ -255,7 +255,7 @@ def test_activation_can_be_switched_off_and_on(world):
     lb.reload({'pool': {'spawn_backlog': 9, 'spawn_after': '0s'}})
     look_on(lb)
     assert in_pool(lb) == {warm.address}
-    warm.may_response.set()
+    warm.may_respond.set()
     assert set(clients.statuses()) == {200}
 
 
@@ -275,7 +275,7 @@ def test_without_a_warm_worker_one_comes_in_at_once(world):
     wait_until(lambda: first.requests == 3, 'the requests')
     first.say('c0', 'ready')
     becomes(lb, first, 'ready')
-    first.may_response.set()
+    first.may_respond.set()
     assert clients.statuses() == [200] * 3
     assert (second.requests, state(lb, second)) == (0, 'dormant')
 
