@@ -224,7 +224,9 @@ static void put_request(struct http1_server_stream *x, const struct http1_reques
     struct http_request *req = &x->req;
     struct message_fields *fields = &req->fields;
     struct message_field *to = x->fields;
-    size_t n = facts->nheaders;
+    size_t room = ARRAY_LEN(x->conn->server->http1_server_fields);
+    /* Of too many, for which request_check() rejects the request, only the first are there. */
+    size_t n = facts->nheaders < room ? facts->nheaders : room;
     uint32_t kinds = 0;
 
     note_facts(req, facts);
