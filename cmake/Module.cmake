@@ -109,5 +109,6 @@ function(rlb_zookeeper_test path)
   rlb_own_test_program(${path} ${ARGN})
   string(REPLACE "/" "." dotted ${path})
   add_test(NAME unit.${dotted} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/with-zookeeper $<TARGET_FILE:unit.${dotted}>)
-  set_tests_properties(unit.${dotted} PROPERTIES LABELS "unit;thread;zookeeper" TIMEOUT 1800)
+  set_tests_properties(unit.${dotted} PROPERTIES LABELS "unit;thread;zookeeper" TIMEOUT 1800
+    ENVIRONMENT "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
 endfunction()
