@@ -544,13 +544,14 @@ static void send_hello_in_small_records(struct fixture *f, size_t more)
 {
     enum { HEAD = 5 };
     unsigned char protocols[1024] = "\x08http/1.1";
+    char group[] = "P-256";
     struct text small = {0};
 
     for (size_t at = 9; at < 9 + more; at += 2)
         protocols[at] = 1, protocols[at + 1] = 'x';
     SSL_CTX_set_alpn_protos(client.context, protocols, (unsigned)(9 + more));
     /* The keys of other groups take a thousand bytes. */
-    SSL_CTX_set1_groups_list(client.context, "P-256");
+    SSL_CTX_set1_groups_list(client.context, group);
     tls_client_connect(&client);
     assert_int_not_equal(SSL_do_handshake(client.ssl), 1);
     struct text hello = tls_records(&client);
