@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The classifier contract: what a shared object must export to sort requests into classes. This
- * header stands alone: copy it with classifiers/example_path.c to write one of your own
+ * header stands alone: copy it with examples/classifier/example_path.c to write one of your own
  * (docs/guide/plugins.md).
  *
  * A class is any bytes; requests of different classes should use different data. It is

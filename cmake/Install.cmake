@@ -69,10 +69,10 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
 add_custom_target(man ALL DEPENDS ${made})
 
 # For custom classifiers (docs/guide/plugins.md).
-file(READ classifiers/example_path.c example)
+file(READ examples/classifier/example_path.c example)
 string(REPLACE "\"classifiers/classifier.h\"" "<resumelb/classifier.h>" example "${example}")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/my_classifier.c CONTENT "${example}" @ONLY)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS classifiers/example_path.c)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS examples/classifier/example_path.c)
 install(FILES classifiers/classifier.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/resumelb)
 install(FILES ${PROJECT_BINARY_DIR}/generated/my_classifier.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/classifier)
 
