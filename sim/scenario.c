@@ -426,8 +426,10 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     const struct plan_phase *phase = &p->phases[p->main];
     out->nshares = p->options.world.workers;
     for (size_t i = phase->first; i < phase->first + phase->n; ++i) {
-        if (!records[i].failed)
-            out->shares[records[i].worker] += 1.0 / (double)phase->n;
+        if (records[i].failed)
+            continue;
+        out->shares[records[i].worker] += 1.0 / (double)phase->n;
+        out->reasons[records[i].reason] += 1.0 / (double)phase->n;
     }
     qsort(out->shares, out->nshares, sizeof(out->shares[0]), descending_reals);
     free(records);

@@ -83,6 +83,7 @@ struct plan_result {
     struct sim_figures main;
     struct world_overlap overlap;
     struct pool_shadow_counts shadow; /* of the main phase; 0 without a shadow */
+    double reasons[PICK_REASONS];     /* share of its requests that had this reason */
     struct plan_extra extras[PLAN_EXTRAS_MAX];
     size_t nextras;
     struct plan_window windows[PLAN_WINDOWS]; /* of all phases, one behind the other */

@@ -210,9 +210,15 @@ static void change_member(struct sim_world *w, const struct world_event *e)
 /* Pools take 0 for "never". */
 static const uint64_t FIRST_NS = 10000000000;
 /* Between two runs. */
-static const uint64_t PAUSE_NS = 100000000;
-/* Maximum interval at which workers publish decisions. */
-static const uint64_t DECISION_NS = 100000000;
+static const double PAUSE_NS = 1e8;
+/* Workers publish decisions so many times as often as the rest. */
+enum { DECISIONS_PER_DELAY = 10 };
+
+/* A time of the work, multiplied. */
+static uint64_t scale_time(const struct sim_world *w, double ns)
+{
+    return (uint64_t)(ns * w->options.time_scale);
+}
 
 struct sim_world *world_create(const struct world_options *o, const struct pool_settings *s)
 {
@@ -225,6 +231,11 @@ struct sim_world *world_create(const struct world_options *o, const struct pool_
     ASSERT(o->balancers <= WORLD_BALANCERS_MAX);
     ASSERT(o->db_slots <= WORLD_DB_SLOTS_MAX);
     w->options = *o;
+    if (w->options.time_scale <= 0)
+        w->options.time_scale = 1;
+    w->options.base_ns = scale_time(w, (double)o->base_ns);
+    w->options.hit_ns = scale_time(w, (double)o->hit_ns);
+    w->options.load_ns = scale_time(w, (double)o->load_ns);
     w->now_ns = FIRST_NS;
     w->pools = xcalloc(o->balancers, sizeof(struct pool *));
     w->members = xcalloc(o->workers, sizeof(w->members[0]));
@@ -328,6 +339,7 @@ static void record_job(struct sim_world *w, const struct world_job *j, bool fail
         .hits = j->hits,
         .loads = j->loads,
         .tag = w->run->trace->requests[j->request].tag,
+        .reason = (uint8_t)j->pick.reason,
         .failed = failed,
     };
 }
@@ -403,8 +415,8 @@ static void publish_homes(struct sim_world *w)
         if (!m->up)
             continue;
         /* An agent publishes decisions soon, and the rest periodically. */
-        if (home_records_decided(m->homes, m->homes_reported) && delay_ns > DECISION_NS)
-            delay_ns = DECISION_NS;
+        if (home_records_decided(m->homes, m->homes_reported))
+            delay_ns /= DECISIONS_PER_DELAY;
         if (w->now_ns - m->published_ns < delay_ns)
             continue;
         const struct home_record *r = home_records_after(m->homes, m->homes_reported);
@@ -472,8 +484,8 @@ void world_run(struct sim_world *w, const struct world_run *run, struct world_re
         } else if (run->clients == 0) {
             double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
 
-            if (w->begin_ns + (uint64_t)due_ns > due)
-                due = w->begin_ns + (uint64_t)due_ns;
+            if (w->begin_ns + scale_time(w, due_ns) > due)
+                due = w->begin_ns + scale_time(w, due_ns);
         }
 
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
@@ -497,7 +509,7 @@ void world_run(struct sim_world *w, const struct world_run *run, struct world_re
     ASSERT(w->next == run->first + run->n);
     ASSERT(w->in_flight == 0);
     w->run = NULL;
-    w->now_ns += PAUSE_NS;
+    w->now_ns += scale_time(w, PAUSE_NS);
 }
 
 void world_overlap(const struct sim_world *w, struct world_overlap *out)

@@ -38,6 +38,9 @@ struct world_options {
     /* Interval at which workers publish the classes of which they are homes, so that balancers
      * agree; 0: never, each balancer decides alone. */
     uint64_t homes_delay_ns;
+    /* All times of the work, of its arrivals and between runs are multiplied by this; 0: 1. The two
+     * delays above are not: they belong to the balancers and agents, whatever the work. */
+    double time_scale;
     /* The service time reported to policies is the time from sending a request to its response, as
      * measured by a balancer that sends requests to a queue; else the work alone. */
     bool queue_is_service;
@@ -82,7 +85,8 @@ struct world_record {
     uint16_t worker;
     uint16_t hits, loads;
     uint16_t tag;
-    bool failed; /* there was no worker */
+    uint8_t reason; /* enum pick_reason, of the last attempt */
+    bool failed;    /* there was no worker */
 };
 
 /* Runs until all requests have their responses; then a moment of virtual time passes. OUT has room

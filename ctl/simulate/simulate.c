@@ -23,6 +23,7 @@
     NUMBER(base_ms, plan.world.base_ns, 1e6, "base-ms", "MS", 10, 0, 60000, "work of a request that finds all its objects (10)") \
     NUMBER(hit_us, plan.world.hit_ns, 1e3, "hit-us", "US", 20, 0, 1e6, "... and for each object in the cache (20)") \
     NUMBER(load_ms, plan.world.load_ns, 1e6, "load-ms", "MS", 2, 0, 60000, "... and for each that is loaded (2)") \
+    NUMBER(scale, plan.world.time_scale, 1, "scale", "F", 1, 0.001, 10000, "all times of work and of arrivals are multiplied by this (1)") \
     NUMBER(db_slots, plan.world.db_slots, 1, "db-slots", "N", 0, 0, WORLD_DB_SLOTS_MAX, "loads that all workers can have in progress at once; 0: no bound (0)") \
     NUMBER(clients, plan.clients, 1, "clients", "N", 64, 1, 1e6, "closed loop: number of clients, each with one request at a time (64)") \
     NUMBER(rate, plan.rate, 1, "rate", "N", 0, 0.001, 1e6, "open loop: requests per second, at random times") \

@@ -142,6 +142,8 @@ void simulate_print(const struct simulate_runs *t, struct text *out)
               (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
     if (o->world.db_slots != 0)
         text_addf(out, ", %u loads at a time", o->world.db_slots);
+    if (o->world.time_scale != 1)
+        text_addf(out, "; times x %g", o->world.time_scale);
     if (o->world.balancers > 1)
         text_addf(out, "; %u balancers", o->world.balancers);
     if (phase->clients != 0)
@@ -194,6 +196,12 @@ static void put_variant(struct json_writer *w, const struct simulate *s,
     for (size_t i = 0; i < r->nextras; ++i)
         json_put_real(w, r->extras[i].key, r->extras[i].value);
     json_close_object(w);
+    json_open_object(w, "reasons");
+    for (unsigned i = 0; i < PICK_REASONS; ++i) {
+        if (r->reasons[i] > 0)
+            json_put_real(w, pick_reason_text((enum pick_reason)i), r->reasons[i]);
+    }
+    json_close_object(w);
     json_open_array(w, "worker_shares");
     for (unsigned i = 0; i < r->nshares; ++i)
         json_put_real(w, NULL, r->shares[i]);
@@ -231,6 +239,7 @@ void simulate_print_json(const struct simulate_runs *all, size_t n, struct text 
         json_put_real(&w, "base_ms", (double)o->world.base_ns / 1e6);
         json_put_real(&w, "hit_us", (double)o->world.hit_ns / 1e3);
         json_put_real(&w, "load_ms", (double)o->world.load_ns / 1e6);
+        json_put_real(&w, "scale", o->world.time_scale);
         json_put_int(&w, "db_slots", o->world.db_slots);
         json_put_int(&w, "balancers", o->world.balancers);
         json_put_int(&w, "clients", p->phases[p->main].clients);

@@ -145,6 +145,28 @@ static void a_run_repeats_itself(void **state)
     }
 }
 
+static void scaled_times_change_nothing_else(void **state)
+{
+    /* A power of two, so that no time is rounded. */
+    const double FACTOR = 16;
+    struct plan_options o = options(.1);
+    struct plan_result once;
+    struct plan_result scaled;
+
+    (void)state;
+    for (unsigned s = 0; s < SCENARIO_replay; ++s) {
+        o.world.time_scale = 0;
+        run((enum scenario)s, o, POOL_POLICY_CLASSLESS, &once);
+        o.world.time_scale = FACTOR;
+        run((enum scenario)s, o, POOL_POLICY_CLASSLESS, &scaled);
+        assert_int_equal(loads(&once), loads(&scaled));
+        assert_memory_equal(once.shares, scaled.shares, sizeof(once.shares));
+        assert_memory_equal(once.reasons, scaled.reasons, sizeof(once.reasons));
+        assert_between(scaled.main.p99_ms / once.main.p99_ms, .999 * FACTOR, 1.001 * FACTOR);
+        assert_between(once.main.rate / scaled.main.rate, .999 * FACTOR, 1.001 * FACTOR);
+    }
+}
+
 static void a_killed_worker_gets_nothing_and_its_requests_go_to_others(void **state)
 {
     struct plan_result r;
@@ -232,6 +254,7 @@ int main(void)
         cmocka_unit_test(steady_is_that_of_the_benchmark),
         cmocka_unit_test(figures_of_a_seed_stay),
         cmocka_unit_test(a_run_repeats_itself),
+        cmocka_unit_test(scaled_times_change_nothing_else),
         cmocka_unit_test(a_killed_worker_gets_nothing_and_its_requests_go_to_others),
         cmocka_unit_test(a_database_of_few_loads_bounds_all),
         cmocka_unit_test(balancers_of_their_own_make_copies),
