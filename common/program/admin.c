@@ -50,8 +50,7 @@ const char *admin_action_read(struct admin_action *o, struct slice entity)
     if (json_parse(entity, ADMIN_ACTION_BYTES_MAX, &o->root, NULL) != ERR_OK ||
         !json_is_object(o->root))
         return "the body is not a JSON object";
-    json_object_foreach(o->root, name, v)
-    {
+    json_object_foreach (o->root, name, v) {
         size_t i = 0;
 
         if (!json_is_string(v))

@@ -122,8 +122,7 @@ static void log_unknown(struct live_settings *l)
     const char *name;
     json_t *value;
 
-    json_object_foreach(l->properties, name, value)
-    {
+    json_object_foreach (l->properties, name, value) {
         size_t n = strnlen(name, WARNED_NAME_MAX);
         /* Links have been followed; `type` is the tree's own. */
         bool known = slice_is(slice_of(name), "type") ||

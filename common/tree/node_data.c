@@ -70,8 +70,7 @@ static bool all_text(const json_t *v)
         if (!all_text(json_array_get(v, i)))
             return false;
     }
-    json_object_foreach(object, name, member)
-    {
+    json_object_foreach (object, name, member) {
         if (!all_text(member))
             return false;
     }

@@ -39,8 +39,7 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
     if (json_integer_value(json_object_get(file, "v")) != 1 || !json_is_object(parts) ||
         !json_is_integer(saved) || json_integer_value(saved) < 0)
         return NULL;
-    json_object_foreach(parts, name, part)
-    {
+    json_object_foreach (parts, name, part) {
         if (!json_is_object(part))
             return NULL;
     }

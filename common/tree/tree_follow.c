@@ -415,8 +415,7 @@ json_t *follow_properties(struct follower *f, const struct tree_node *n, const j
 
     /* Reading other nodes may refresh this one: iterate over its present properties. */
     json_t *own = json_incref(n->properties);
-    json_object_foreach(own, key, value)
-    {
+    json_object_foreach (own, key, value) {
         char name[TREE_PATH_MAX + 1];
 
         if (is_link(key, " ->", name))

@@ -447,7 +447,8 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
     }
     list_for_each_entry (n, &list->members, in_list)
         n->marked = false;
-    json_object_foreach(c->names, name, unused) add_member(list, name);
+    json_object_foreach (c->names, name, unused)
+        add_member(list, name);
     list_for_each_entry_safe (n, &list->members, in_list) {
         if (!n->marked)
             leave_list(n);

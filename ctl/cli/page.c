@@ -262,10 +262,8 @@ void page_add_each(struct text *out, const json_t *objects, const char *format)
     const json_t *object;
     size_t i;
 
-    json_array_foreach(objects, i, object)
-    {
+    json_array_foreach (objects, i, object)
         page_add(out, object, format);
-    }
 }
 
 /* ---- tables of objects ---- */
@@ -279,8 +277,7 @@ void page_print_rows(const char *columns, const json_t *rows, size_t top, page_s
     size_t i;
 
     table_begin(&t, columns);
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         if (top != 0 && i == top)
             break;
         for (size_t k = 0; k < t.ncolumns; ++k) {
@@ -322,8 +319,7 @@ enum err page_each_application(const json_t *page, const struct ctl_options *o,
         return e;
     if (json_object_size(applications) == 0)
         text_add(out, SLICE_LIT("no applications\n"));
-    json_object_foreach(applications, name, a)
-    {
+    json_object_foreach (applications, name, a) {
         if (o->application != NULL && strcmp(o->application, name) != 0)
             continue;
         if (out->len != 0)

@@ -157,8 +157,7 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
     const json_t *w;
     size_t i;
 
-    json_object_foreach(applications, name, a)
-    {
+    json_object_foreach (applications, name, a) {
         double facts[CHECK_METRICS] = {[CHECK_MEAN_BACKLOG] = page_number(a, "mean_backlog")};
 
         /* An agent's page has applications too, but no pools. */
@@ -166,8 +165,7 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
             !json_is_array(json_object_get(a, "workers")))
             continue;
         /* Workers that are there to get requests. */
-        json_array_foreach(json_object_get(a, "workers"), i, w)
-        {
+        json_array_foreach (json_object_get(a, "workers"), i, w) {
             facts[CHECK_WORKERS] += page_is_true(w, "available") && !page_is_true(w, "ejected");
             facts[CHECK_MAX_BACKLOG] = fmax(facts[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
             facts[CHECK_MAX_AGE] = fmax(facts[CHECK_MAX_AGE], page_number(w, "oldest_s"));

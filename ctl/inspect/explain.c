@@ -33,8 +33,7 @@ static void print_choice(const json_t *page, const struct ctl_options *o, struct
              "[{worker:!}no worker available: the request would be queued\n]");
     if (json_is_string(json_object_get(page, "worker")))
         page_add(out, page, "[  {because}\n]");
-    json_object_foreach(values, name, v)
-    {
+    json_object_foreach (values, name, v) {
         text_add(out, slice_of(before));
         text_add_escaped(out, slice_of(name));
         if (json_is_number(v))
@@ -45,8 +44,7 @@ static void print_choice(const json_t *page, const struct ctl_options *o, struct
     }
     if (json_object_size(values) != 0)
         text_add_char(out, '\n');
-    json_array_foreach(json_object_get(page, "steps"), i, v)
-    {
+    json_array_foreach (json_object_get(page, "steps"), i, v) {
         text_addf(out, "%s  %zu", i == 0 ? "steps:\n" : "", i + 1);
         page_add(out, v, ". {step}: {after:d} of {before:d}\n");
     }

@@ -41,8 +41,7 @@ static void print_scores(const char *columns, json_t *scores, size_t top, struct
     json_t *score;
     size_t i = 0;
 
-    json_object_foreach(scores, name, score)
-    {
+    json_object_foreach (scores, name, score) {
         all[i++] = (struct scored){name, json_number_value(score)};
     }
     qsort(all, n, sizeof(all[0]), compare_scored);
@@ -65,8 +64,7 @@ static void print_resumes(const char *name, json_t *workers, const struct ctl_op
 
     text_add_escaped(out, slice_of(name));
     text_add(out, json_object_size(workers) != 0 ? SLICE_LIT(":\n") : SLICE_LIT(": no workers\n"));
-    json_object_foreach(workers, worker, skills)
-    {
+    json_object_foreach (workers, worker, skills) {
         size_t n = json_object_size(skills);
 
         if (o->cls != NULL) {
@@ -100,8 +98,7 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
     json_t *resume;
 
     /* An agent's page is an array: a slot has a resume for each classifier of its requests. */
-    json_array_foreach(page, i, resume)
-    {
+    json_array_foreach (page, i, resume) {
         const char *application, *address, *fingerprint;
         json_t *skills;
 
@@ -173,18 +170,15 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     page_print_rows(limit_columns, limits, 0, NULL, out);
     /* Of all limits together, most waited for first. A key begins with its limit's name. */
     json_t *keys = json_array();
-    json_array_foreach(limits, i, limit)
-    {
+    json_array_foreach (limits, i, limit) {
         if (json_is_false(json_object_get(limit, "in_force")))
             page_add(out, limit, "  {name}: not effective: {why:w}\n");
-        json_array_foreach(json_object_get(limit, "rejected"), k, rejected)
-        {
+        json_array_foreach (json_object_get(limit, "rejected"), k, rejected) {
             page_add(out, limit, "  {name}");
             page_add(out, rejected, ": rejected setting {name}: {why:w}\n");
         }
         page_add(out, limit, limit_remarks);
-        json_array_foreach(json_object_get(json_object_get(limit, "figures"), "top"), k, key)
-        {
+        json_array_foreach (json_object_get(json_object_get(limit, "figures"), "top"), k, key) {
             size_t at = json_array_size(keys);
 
             while (at != 0 && page_number(json_array_get(keys, at - 1), "waited_s") <

@@ -138,8 +138,7 @@ static void add_settings(const json_t *scope, const char *title, struct text *ou
 
     text_add_escaped(out, slice_of(title));
     text_add(out, SLICE_LIT(":\n"));
-    json_object_foreach(json_object_get(scope, "settings"), name, row)
-    {
+    json_object_foreach (json_object_get(scope, "settings"), name, row) {
         if (slice_is(json_text(row, "origin"), "default"))
             continue;
         text_add(out, SLICE_LIT("  "));
@@ -159,10 +158,8 @@ void ctl_report_settings(const json_t *page, struct text *out)
     const json_t *host = json_object_get(page, "host");
 
     add_settings(host != NULL ? host : json_object_get(page, "program"), "program", out);
-    json_object_foreach(json_object_get(page, "applications"), name, application)
-    {
+    json_object_foreach (json_object_get(page, "applications"), name, application)
         add_settings(application, name, out);
-    }
 }
 
 void ctl_report_events(const json_t *page, struct text *out)
@@ -193,8 +190,7 @@ enum err ctl_report_status(json_t *page, const struct ctl_options *o, struct tex
         return ERR_OK;
     }
     /* What processes have written, and requests that killed workers, may contain anything. */
-    json_object_foreach(json_object_get(page, "applications"), name, application)
-    {
+    json_object_foreach (json_object_get(page, "applications"), name, application) {
         json_object_del(json_object_get(application, "last_failure"), "lines");
         json_object_del(application, "poison");
         json_object_del(application, "settings");

@@ -48,8 +48,7 @@ static void print_settings(const json_t *application, struct text *out)
     const char *name;
     json_t *row;
 
-    json_object_foreach(json_object_get(application, "settings"), name, row)
-    {
+    json_object_foreach (json_object_get(application, "settings"), name, row) {
         if (!slice_is(json_text(row, "origin"), "tree"))
             continue;
         text_add(out, slice_of(before));
@@ -81,21 +80,17 @@ static void print_agent_application(const char *name, json_t *a,
     if (json_is_object(failure))
         page_add(out, failure,
                  "  last failure {ago_s:t} ago: slot {slot:d}, pid {pid:d} {what}: {how}\n");
-    json_array_foreach(json_object_get(failure, "lines"), i, v)
-    {
+    json_array_foreach (json_object_get(failure, "lines"), i, v) {
         text_add(out, SLICE_LIT("    | "));
         text_add_visible(out, json_slice(v));
         text_add_char(out, '\n');
     }
-    json_array_foreach(json_object_get(a, "slots"), i, v)
-    {
+    json_array_foreach (json_object_get(a, "slots"), i, v) {
         add_process(rows, v, json_object_get(v, "process"), json_object_get(v, "waiting"), false);
         add_process(rows, v, json_object_get(v, "successor"), NULL, true);
     }
-    json_array_foreach(json_object_get(a, "leaving"), i, v)
-    {
+    json_array_foreach (json_object_get(a, "leaving"), i, v)
         add_process(rows, v, v, NULL, false);
-    }
     if (json_array_size(rows) == 0)
         text_add(out, SLICE_LIT("  no processes\n"));
     page_print_rows(agent_columns, rows, 0, NULL, out);
@@ -133,15 +128,12 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
     json_t *v;
     const char *before = ": ";
 
-    json_object_foreach(counts, name, v)
-    {
+    json_object_foreach (counts, name, v)
         total += json_number_value(v);
-    }
     if (!(total > 0))
         return;
     text_addf(out, "  %s", label);
-    json_object_foreach(counts, name, v)
-    {
+    json_object_foreach (counts, name, v) {
         double n = json_number_value(v);
 
         if (!(n > 0))
@@ -199,8 +191,7 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
     print_shares("outcomes", json_object_get(a, "outcomes"), out);
     if (json_array_size(workers) == 0)
         text_add(out, SLICE_LIT("  no workers\n"));
-    json_array_foreach(workers, i, w)
-    {
+    json_array_foreach (workers, i, w) {
         int64_t requests = page_int(w, "requests");
 
         /* A further reason for which it gets no requests now; its address, if that differs from its

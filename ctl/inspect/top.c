@@ -315,8 +315,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     const json_t *w;
     size_t i;
 
-    json_array_foreach(workers, i, w)
-    {
+    json_array_foreach (workers, i, w) {
         fill_row(&rows[i], w, then, span_s);
         text_clear(&name);
         page_add(&name, w, "{name}");
@@ -346,10 +345,8 @@ static double sum_workers(const json_t *application, const char *member)
     const json_t *w;
     size_t i;
 
-    json_array_foreach(json_object_get(application, "workers"), i, w)
-    {
+    json_array_foreach (json_object_get(application, "workers"), i, w)
         sum += page_number(w, member);
-    }
     return sum;
 }
 
@@ -426,8 +423,7 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
         top_add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
     }
     text_fini(&line);
-    json_object_foreach(applications, name, app)
-    {
+    json_object_foreach (applications, name, app) {
         const json_t *then = json_object_get(json_object_get(before, "applications"), name);
 
         /* In a circle. */

@@ -75,8 +75,7 @@ static enum err tree_ctl_walk(struct tree_walk *w, const char *path, const char 
     } else if (w->display && s.provider) {
         json_object_set_new(n, "remark", json_string("a provider"));
     }
-    json_object_foreach(s.children, child, unused)
-    {
+    json_object_foreach (s.children, child, unused) {
         if (e != ERR_OK)
             break;
         char *below = xasprintf("%s/%s", path, child);
@@ -205,13 +204,11 @@ static void tree_ctl_report(struct watched_node *w, json_t **before, json_t *now
     const char *key;
     json_t *v;
 
-    json_object_foreach(*before, key, v)
-    {
+    json_object_foreach (*before, key, v) {
         if (json_object_get(now, key) == NULL)
             ctl_add_line(w, removed, key, NULL);
     }
-    json_object_foreach(now, key, v)
-    {
+    json_object_foreach (now, key, v) {
         json_t *was = json_object_get(*before, key);
 
         if (was == NULL || !json_equal(was, v))

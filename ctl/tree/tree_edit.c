@@ -210,8 +210,7 @@ static enum err get_all(struct tree_command *c, const char *path, json_t **out)
     if (result != ERR_OK)
         return result;
     *out = json_object();
-    json_object_foreach(r.properties, key, v)
-    {
+    json_object_foreach (r.properties, key, v) {
         struct slice name;
         json_t *linked = NULL;
         enum tree_text_kind kind = tree_text_kind_of(key, &name);
@@ -331,8 +330,7 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
         diag_add(&c->o.diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
-    json_object_foreach(r.children, name, unused)
-    {
+    json_object_foreach (r.children, name, unused) {
         if (e != ERR_OK)
             break;
         char *below = xasprintf("%s/%s", path, name);
@@ -414,8 +412,7 @@ static enum err import_node(struct tree_command *c, const char *path, json_t *n)
         e = tree_command_change(c, TREE_WRITE, path, properties, NULL);
     if (e == ERR_OK && c->reset_acl && !c->dry_run && !there.provider)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
-    json_object_foreach(there.children, name, unused)
-    {
+    json_object_foreach (there.children, name, unused) {
         if (e != ERR_OK)
             break;
         if (c->trim == TREE_TRIM_IGNORE ||

@@ -357,8 +357,7 @@ static void discovery_report(struct membership *ms, json_t *found)
     json_t *properties;
 
     set->before = set->nregistered;
-    json_object_foreach(found, name, properties)
-    {
+    json_object_foreach (found, name, properties) {
         int order = -1;
 
         while (old < set->n && (order = strcmp(set->items[old]->name, name)) < 0)
@@ -431,8 +430,7 @@ static void restore_providers(struct membership *ms)
     const char *name;
     json_t *properties;
 
-    json_object_foreach(part, name, properties)
-    {
+    json_object_foreach (part, name, properties) {
         if (json_is_object(properties))
             json_object_set(found, name, properties);
     }

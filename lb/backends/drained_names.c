@@ -50,10 +50,8 @@ static void read_names(struct drained_names *d)
                 json_integer_value(json_object_get(file, "v")) == 1;
     json_t *names = json_object_get(file, "drained");
     good = good && json_is_array(names);
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach (names, i, name)
         good = good && json_is_string(name);
-    }
     if (good) {
         json_decref(d->names);
         d->names = json_incref(names);

@@ -315,8 +315,7 @@ static void on_balancers_changed(void *context, const struct tree_view *node)
     if (!node->providers_known)
         return;
     /* In order; one more than may be is enough to know that they are too many. */
-    json_object_foreach(node->providers, name, properties)
-    {
+    json_object_foreach (node->providers, name, properties) {
         uint64_t id = id_of(json_text(properties, BALANCER_INSTANCE));
         size_t at = 0;
 

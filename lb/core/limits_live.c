@@ -429,8 +429,7 @@ static void restore_rules(struct timer *wait)
     const char *name;
     json_t *value;
 
-    json_object_foreach(names, name, value)
-    {
+    json_object_foreach (names, name, value) {
         char *part = xasprintf("limits/%s", name);
         bool had_node = json_object_size(snapshot_part(l->snapshot, part)) > 0;
         struct live_limit *r = had_node ? at_name(l, name, 0) : NULL;
@@ -452,8 +451,7 @@ static void on_children(void *context, const struct tree_view *node)
     timer_stop(&l->wait);
     map_for_each (struct live_limit, r, &l->limits, node)
         r->listed = false;
-    json_object_foreach(node->children, name, unused)
-    {
+    json_object_foreach (node->children, name, unused) {
         struct live_limit *r = at_name(l, name, l->wait_ms);
 
         if (r != NULL)

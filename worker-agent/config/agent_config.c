@@ -173,7 +173,7 @@ json_t *command_environment(const struct app_config *c)
     }
     for (size_t i = 0; i < c->nenv; ++i)
         set_variable(vars, c->env[i].name, c->env[i].value);
-    json_object_foreach(vars, name, value)
+    json_object_foreach (vars, name, value)
         json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(value)));
     json_decref(vars);
     return list;

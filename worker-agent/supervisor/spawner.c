@@ -55,8 +55,7 @@ static bool is_text_list(const json_t *list)
     size_t i;
     json_t *item;
 
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (!json_is_string(item))
             return false;
     }

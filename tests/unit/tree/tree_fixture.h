@@ -182,7 +182,7 @@ static inline void record_changed(void *context, const struct tree_view *node)
     r->without_providers += json_object_size(node->providers) == 0;
     json_decref(r->children);
     r->children = json_array();
-    json_object_foreach(node->children, name, unused)
+    json_object_foreach (node->children, name, unused)
         json_array_append_new(r->children, json_string(name));
 }
 

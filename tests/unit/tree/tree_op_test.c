@@ -103,7 +103,7 @@ static void expect_children(struct world *w, const char *path, const char *names
     json_t *unused;
 
     assert_int_equal(read_node(w, path, &n), ERR_OK);
-    json_object_foreach(n.children, name, unused)
+    json_object_foreach (n.children, name, unused)
         text_addf(&all, "%s%s", all.len != 0 ? " " : "", name);
     assert_string_equal(text_cstr(&all), names);
     text_fini(&all);

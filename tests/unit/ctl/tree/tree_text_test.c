@@ -29,8 +29,7 @@ static json_t *as_json(const json_t *n)
     const char *name;
     json_t *child;
 
-    json_object_foreach(json_object_get(n, "nodes"), name, child)
-    {
+    json_object_foreach (json_object_get(n, "nodes"), name, child) {
         json_object_set_new(
             all, name, json_pack("[O, o]", tree_text_member(child, "properties"), as_json(child)));
     }

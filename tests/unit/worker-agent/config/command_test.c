@@ -93,8 +93,7 @@ static const char *find_variable(const json_t *env, const char *prefix)
     size_t i;
     json_t *item;
 
-    json_array_foreach(env, i, item)
-    {
+    json_array_foreach (env, i, item) {
         if (strncmp(json_string_value(item), prefix, strlen(prefix)) == 0)
             return json_string_value(item);
     }

@@ -212,8 +212,7 @@ static void a_request_survives_its_message(void **state)
     const char *key;
     json_t *value;
     json_t *whole = json_deep_copy(m);
-    json_object_foreach(whole, key, value)
-    {
+    json_object_foreach (whole, key, value) {
         if (strcmp(key, "op") == 0 || strcmp(key, "switch_user") == 0)
             continue;
         json_t *less = json_deep_copy(m);
