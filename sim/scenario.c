@@ -116,6 +116,16 @@ static const struct scenario_measure of_shift[] = {
     {"last_share_max", "last: busiest, of requests", 2, FIGURE(share_max), {.phase = 1, .from = -SHIFT_AFTER}},
     {.key = NULL},
 };
+static const struct scenario_measure of_sessions[] = {
+    {"hit_share", "cached", 3, FIGURE(hit_share), {.phase = 1}},
+    {"moved", "later requests elsewhere", 3, FIGURE(moved), {.phase = 1}},
+    {"open_loads", "open: loads/req", 2, FIGURE(loads), {.phase = 2}},
+    {"open_hit_share", "cached", 3, FIGURE(hit_share), {.phase = 2}},
+    {"open_moved", "later requests elsewhere", 3, FIGURE(moved), {.phase = 2}},
+    {"open_p50_ms", "p50 ms", 0, FIGURE(p50_ms), {.phase = 2}},
+    {"open_p99_ms", "p99 ms", 0, FIGURE(p99_ms), {.phase = 2}},
+    {.key = NULL},
+};
 static const struct scenario_measure of_replay[] = {
     {"first_loads", "first half: loads/req", 2, FIGURE(loads), {.phase = 0}},
     {.key = NULL},
@@ -421,6 +431,8 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     world_destroy(w);
     struct figures_part main = part_of(p, &scenarios[p->scenario].main);
     figures_of(records, &main, p->options.world.workers, &out->main);
+    if (p->options.world.concurrency != 0)
+        out->main.busy /= p->options.world.concurrency;
     measure_run(p, records, out);
     cut_windows(p, records, out);
     const struct plan_phase *phase = &p->phases[p->main];

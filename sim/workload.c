@@ -85,6 +85,8 @@ struct drawing {
     struct draw draw, hot_draw;
     double *cumulative; /* of the sites' shares */
     double due_s;
+    struct draw session;
+    uint32_t nsessions, turn, turns; /* the current session has had TURN of TURNS requests */
 };
 
 /* Draws the rank of a site, with a probability in proportion to its share. */
@@ -163,6 +165,39 @@ static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
     return e == ERR_OK ? trace_add_request(out, &r) : e;
 }
 
+/* The next request of a session, or the first of the next session. */
+static enum err draw_turn(struct drawing *d, struct trace *out)
+{
+    enum { MEAN_X2 = WORKLOAD_TURNS_MIN + WORKLOAD_TURNS_MAX };
+    const struct workload_part *p = d->part;
+    struct workload_request r = {.factor = 1, .follows = d->turn != d->turns};
+    uint64_t objects[WORKLOAD_TURNS_MAX * WORKLOAD_TURN_OBJECTS];
+    char host[48];
+    char path[16];
+
+    if (!r.follows) {
+        d->turn = 0;
+        d->turns =
+            WORKLOAD_TURNS_MIN + draw_below(&d->draw, WORKLOAD_TURNS_MAX - WORKLOAD_TURNS_MIN + 1);
+        d->session = draw_of(draw_bits(&d->draw));
+        ++d->nsessions;
+    }
+    ++d->turn;
+    if (p->rate > 0) {
+        double s = draw_exponential(&d->draw);
+
+        d->due_s += r.follows ? 0 : s * MEAN_X2 / 2 / p->rate;
+        r.due_ns = (uint64_t)((r.follows ? s * p->think_s : d->due_s) * NS);
+    }
+    size_t n = (size_t)d->turn * WORKLOAD_TURN_OBJECTS;
+    for (size_t k = 0; k < n; ++k)
+        objects[k] = draw_mix(d->session.state, k);
+    snprintf(host, sizeof(host), "s%" PRIu64 "-%" PRIu32 ".example", p->seed, d->nsessions);
+    snprintf(path, sizeof(path), "/%" PRIu32, d->turn);
+    enum err e = trace_add_page(out, slice_of(host), slice_of(path), objects, n, &r.page);
+    return e == ERR_OK ? trace_add_request(out, &r) : e;
+}
+
 enum err workload_draw(const struct workload *w, const struct workload_part *part,
                        struct trace *out)
 {
@@ -186,7 +221,7 @@ enum err workload_draw(const struct workload *w, const struct workload_part *par
         d.cumulative[rank] = sum;
     }
     for (size_t i = 0; i < part->n && e == ERR_OK; ++i)
-        e = draw_request(&d, i, out);
+        e = part->sessions ? draw_turn(&d, out) : draw_request(&d, i, out);
     free(d.cumulative);
     return e;
 }

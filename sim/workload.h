@@ -39,10 +39,11 @@ struct trace_page {
 };
 
 struct workload_request {
-    uint64_t due_ns; /* from the start of its phase; open loop */
+    uint64_t due_ns; /* from the start of its phase (open loop); from the response it follows */
     uint32_t page;
     uint16_t factor; /* its base cost is so many times that of others; >= 1 */
-    uint16_t tag;    /* groups requests in the figures: 0 .. TRACE_TAGS - 1 */
+    uint8_t tag;     /* groups requests in the figures: 0 .. TRACE_TAGS - 1 */
+    bool follows;    /* it comes after the response to the request before it in the trace */
 };
 
 struct trace {
@@ -95,6 +96,8 @@ struct workload_part {
     double rate;   /* requests a second, at random times; 0: closed loop, due times are 0 */
     size_t shift_at;
     uint32_t shift; /* from SHIFT_AT on, rank r is the site that had rank r + SHIFT; 0: never */
+    bool sessions;  /* in place of the sites; with a rate, they begin so often that it results */
+    double think_s; /* ... with a rate: mean time from a response to the next request */
     bool costly;    /* one site in ten costs WORKLOAD_COSTLY times as much; those are tagged */
     enum workload_hot hot;
     size_t hot_from, hot_to;
@@ -102,6 +105,16 @@ struct workload_part {
 };
 
 enum { WORKLOAD_COSTLY = 10 };
+
+/*
+ * Sessions: each is a class of its own, with requests that come one after the other. A request
+ * needs the objects of all earlier ones of its session, and some that no request needed before.
+ */
+enum {
+    WORKLOAD_TURNS_MIN = 5,
+    WORKLOAD_TURNS_MAX = 20,
+    WORKLOAD_TURN_OBJECTS = 5, /* new ones of each request */
+};
 
 /* Append a part to OUT. Errors: ERR_TOO_LARGE: the trace is full. */
 enum err workload_draw(const struct workload *w, const struct workload_part *part,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * As workers serve in the order of arrival, the end of a request is known when it comes: the only
- * events are ends of requests, and reports that reach other balancers.
+ * events are ends of requests, reports that reach other balancers, and requests that follow others.
  *
  *     due, or a client is free -> pool_get -> end = begin + service -> report, pool_put
  */
@@ -24,8 +24,8 @@ static const char NAME[] = "w";
 struct world_job {
     struct list node; /* member->jobs, in the order of arrival */
     struct pool_pick pick;
-    struct world_worker *member;
-    unsigned life; /* of the worker */
+    struct world_worker *member; /* NULL: the request is due then */
+    unsigned life;               /* of the worker */
     unsigned balancer;
     size_t request;
     uint64_t start_ns, sent_ns, service_ns;
@@ -39,6 +39,7 @@ struct world_job {
 struct world_worker {
     unsigned index; /* its name is NAME with this number */
     bool up;
+    bool lost; /* the balancers still know it */
     unsigned life;
     struct worker **known; /* by balancer */
     struct meter *meter;
@@ -46,7 +47,7 @@ struct world_worker {
     uint64_t homes_reported; /* the cursor */
     uint64_t published_ns;
     struct lru *cache;
-    uint64_t free_ns;
+    uint64_t *free_ns; /* of each place */
     size_t in_flight;
     struct list jobs;
 };
@@ -65,7 +66,7 @@ struct sim_world {
     struct world_record *records;
     uint64_t begin_ns;
     size_t next, next_event;
-    size_t in_flight;
+    size_t in_flight; /* ... or a later request of the session will be */
 };
 
 static uint64_t now_us(const struct sim_world *w)
@@ -100,17 +101,24 @@ static void start_member(struct sim_world *w, struct world_worker *m)
     ASSERT(!m->up);
     m->up = true;
     ++m->life;
-    m->free_ns = 0;
+    memset(m->free_ns, 0, w->options.concurrency * sizeof(m->free_ns[0]));
     m->meter = meter_create(&s);
     m->homes = home_records_create(CLASSES_MAX);
     m->homes_reported = 0;
     snprintf(name, sizeof(name), "%s%u", NAME, m->index);
     snprintf(instance, sizeof(instance), "%u", m->life);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
-        struct worker_options o = {
-            .name = slice_of(name), .instance = slice_of(instance), .concurrency = 1, .context = m};
-        m->known[b] = worker_create(&o);
+        struct worker_options o = {.name = slice_of(name),
+                                   .instance = slice_of(instance),
+                                   .concurrency = w->options.concurrency,
+                                   .context = m};
+
+        if (m->lost)
+            pool_set_available(w->pools[b], m->known[b], true, NULL);
+        else
+            m->known[b] = worker_create(&o);
     }
+    m->lost = false;
     send_resume(w, m);
 }
 
@@ -124,25 +132,38 @@ static void end_process(struct world_worker *m)
     lru_clear(m->cache);
 }
 
-/* Ends the process and removes it from the pools; requests in flight refer to it. */
-static void stop_member(struct sim_world *w, struct world_worker *m)
+/* Removes the worker from the pools; requests in flight refer to it. */
+static void forget_member(struct sim_world *w, struct world_worker *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         pool_remove(w->pools[b], m->known[b], NULL);
         worker_unref(m->known[b]);
     }
+}
+
+/* The same, and ends the process. */
+static void stop_member(struct sim_world *w, struct world_worker *m)
+{
+    forget_member(w, m);
     end_process(m);
 }
 
 /* The process has exited; its requests are sent again, in order. Their ends, which are in the queue
- * of events, are recognized by LIFE. */
-static void kill_member(struct sim_world *w, struct world_worker *m)
+ * of events, are recognized by LIFE. LOST: the balancers do not remove it. */
+static void kill_member(struct sim_world *w, struct world_worker *m, bool lost)
 {
     struct pool_served how = {.now_us = now_us(w), .failed = true};
-    struct list lost;
+    struct list resent;
 
-    list_init(&lost);
-    stop_member(w, m);
+    list_init(&resent);
+    m->lost = lost;
+    if (lost) {
+        for (unsigned b = 0; b < w->options.balancers; ++b)
+            pool_set_available(w->pools[b], m->known[b], false, NULL);
+        end_process(m);
+    } else {
+        stop_member(w, m);
+    }
     while (!list_empty(&m->jobs)) {
         struct world_job *old = list_entry(m->jobs.next, struct world_job, node);
         struct world_job *j = xcalloc(1, sizeof(struct world_job));
@@ -153,11 +174,11 @@ static void kill_member(struct sim_world *w, struct world_worker *m)
         j->start_ns = old->start_ns;
         pool_put(w->pools[old->balancer], &old->pick, &how, NULL);
         list_remove(&old->node);
-        list_push_back(&lost, &j->node);
+        list_push_back(&resent, &j->node);
     }
     m->in_flight = 0;
-    while (!list_empty(&lost))
-        send_job(w, list_entry(list_pop_front(&lost), struct world_job, node));
+    while (!list_empty(&resent))
+        send_job(w, list_entry(list_pop_front(&resent), struct world_job, node));
 }
 
 /* The old process's requests in flight are not jobs of the member any more (finish). */
@@ -188,7 +209,8 @@ static void change_member(struct sim_world *w, const struct world_event *e)
         return;
     switch (e->change) {
     case WORLD_KILL:
-        kill_member(w, m);
+    case WORLD_LOSE:
+        kill_member(w, m, e->change == WORLD_LOSE);
         break;
     case WORLD_START:
         start_member(w, m);
@@ -230,7 +252,10 @@ struct sim_world *world_create(const struct world_options *o, const struct pool_
     ASSERT(o->balancers >= 1);
     ASSERT(o->balancers <= WORLD_BALANCERS_MAX);
     ASSERT(o->db_slots <= WORLD_DB_SLOTS_MAX);
+    ASSERT(o->concurrency <= WORLD_CONCURRENCY_MAX);
     w->options = *o;
+    if (w->options.concurrency == 0)
+        w->options.concurrency = 1;
     if (w->options.time_scale <= 0)
         w->options.time_scale = 1;
     w->options.base_ns = scale_time(w, (double)o->base_ns);
@@ -256,6 +281,7 @@ struct sim_world *world_create(const struct world_options *o, const struct pool_
 
         m->index = i;
         m->known = xcalloc(o->balancers, sizeof(struct worker *));
+        m->free_ns = xcalloc(w->options.concurrency, sizeof(m->free_ns[0]));
         m->cache = lru_create(o->cache);
         list_init(&m->jobs);
         /* Not all in the same moment. */
@@ -274,7 +300,10 @@ void world_destroy(struct sim_world *w)
 
         if (m->up)
             stop_member(w, m);
+        else if (m->lost)
+            forget_member(w, m);
         lru_destroy(m->cache);
+        free(m->free_ns);
         free(m->known);
     }
     for (unsigned b = 0; b < w->options.balancers; ++b)
@@ -288,12 +317,25 @@ void world_destroy(struct sim_world *w)
 
 /* ---- a worker's work ---- */
 
+/* Of N places, the one that is free first. */
+static uint64_t *earliest_of(uint64_t *free_ns, unsigned n)
+{
+    uint64_t *first = &free_ns[0];
+
+    for (unsigned i = 1; i < n; ++i) {
+        if (free_ns[i] < *first)
+            first = &free_ns[i];
+    }
+    return first;
+}
+
 static void world_serve(struct sim_world *w, struct world_worker *m, struct world_job *j)
 {
     const struct trace *t = w->run->trace;
     const struct workload_request *r = &t->requests[j->request];
     const struct trace_page *page = &t->pages[r->page];
-    uint64_t begin_ns = m->free_ns > w->now_ns ? m->free_ns : w->now_ns;
+    uint64_t *place = earliest_of(m->free_ns, w->options.concurrency);
+    uint64_t begin_ns = *place > w->now_ns ? *place : w->now_ns;
 
     j->hits = j->loads = 0;
     for (uint32_t i = 0; i < page->nobjects; ++i) {
@@ -303,25 +345,21 @@ static void world_serve(struct sim_world *w, struct world_worker *m, struct worl
             ++j->loads;
     }
     uint64_t load_ns = j->loads * w->options.load_ns;
-    m->free_ns = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
+    *place = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
     if (w->options.db_slots != 0 && load_ns != 0) {
-        uint64_t *slot = &w->db_free_ns[0]; /* the one that is free first */
+        uint64_t *slot = earliest_of(w->db_free_ns, w->options.db_slots);
 
-        for (unsigned i = 1; i < w->options.db_slots; ++i) {
-            if (w->db_free_ns[i] < *slot)
-                slot = &w->db_free_ns[i];
-        }
-        if (*slot > m->free_ns)
-            m->free_ns = *slot;
-        *slot = m->free_ns + load_ns;
+        if (*slot > *place)
+            *place = *slot;
+        *slot = *place + load_ns;
     }
-    m->free_ns += load_ns;
-    j->service_ns = m->free_ns - begin_ns;
+    *place += load_ns;
+    j->service_ns = *place - begin_ns;
     j->member = m;
     j->life = m->life;
     list_push_back(&m->jobs, &j->node);
     ++m->in_flight;
-    event_queue_add(&w->events, m->free_ns, j);
+    event_queue_add(&w->events, *place, j);
 }
 
 /* ---- a request's path ---- */
@@ -340,8 +378,26 @@ static void record_job(struct sim_world *w, const struct world_job *j, bool fail
         .loads = j->loads,
         .tag = w->run->trace->requests[j->request].tag,
         .reason = (uint8_t)j->pick.reason,
+        .follows = w->run->trace->requests[j->request].follows,
         .failed = failed,
     };
+}
+
+/* The result of J is final: the request that follows it will be due, or the client is free. */
+static void end_job(struct sim_world *w, const struct world_job *j, bool failed)
+{
+    const struct world_run *run = w->run;
+    size_t next = j->request + 1;
+
+    record_job(w, j, failed);
+    if (next == run->first + run->n || !run->trace->requests[next].follows) {
+        --w->in_flight;
+        return;
+    }
+    struct world_job *due = xcalloc(1, sizeof(struct world_job));
+    double wait_ns = (double)run->trace->requests[next].due_ns;
+    due->request = next;
+    event_queue_add(&w->events, w->now_ns + scale_time(w, wait_ns), due);
 }
 
 /* Sends J to a worker; records it as failed and frees it if there is none. */
@@ -361,8 +417,7 @@ static void send_job(struct sim_world *w, struct world_job *j)
         return;
     }
     j->service_ns = 0;
-    record_job(w, j, true);
-    --w->in_flight;
+    end_job(w, j, true);
     free(j);
 }
 
@@ -376,7 +431,7 @@ static void world_finish(struct sim_world *w, struct world_job *j, bool past)
     struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
     bool resume_due = false;
 
-    record_job(w, j, false);
+    end_job(w, j, false);
     if (!past) {
         worker_report(j->pick.worker, total, w->now_ns / NS_PER_MS);
         if (w->options.balancers > 1 && w->options.report_delay_ns != 0) {
@@ -396,7 +451,6 @@ static void world_finish(struct sim_world *w, struct world_job *j, bool past)
         list_remove(&j->node);
     }
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
-    --w->in_flight;
     if (resume_due)
         send_resume(w, m);
 }
@@ -449,12 +503,25 @@ static void publish_homes(struct sim_world *w)
 
 static const uint64_t NEVER_NS = UINT64_MAX;
 
+/* J is given to the next balancer. */
+static void issue_job(struct sim_world *w, struct world_job *j)
+{
+    publish_homes(w);
+    j->balancer = (unsigned)(w->ngiven++ % w->options.balancers);
+    j->start_ns = w->now_ns;
+    send_job(w, j);
+}
+
 static void run_next_event(struct sim_world *w)
 {
     struct queued_event e = event_queue_take(&w->events);
     struct world_job *j = e.what;
 
     w->now_ns = e.at_ns;
+    if (j->member == NULL) {
+        issue_job(w, j);
+        return;
+    }
     bool past = !j->member->up || j->life != j->member->life;
     if (j->is_report && !past) {
         for (unsigned b = 0; b < w->options.balancers; ++b) {
@@ -491,15 +558,14 @@ void world_run(struct sim_world *w, const struct world_run *run, struct world_re
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
             w->now_ns = due;
             while (w->next_event < run->nevents &&
-                   run->first + run->events[w->next_event].at == w->next)
+                   run->first + run->events[w->next_event].at <= w->next)
                 change_member(w, &run->events[w->next_event++]);
-            publish_homes(w);
             struct world_job *j = xcalloc(1, sizeof(struct world_job));
             j->request = w->next++;
-            j->balancer = (unsigned)(w->ngiven++ % w->options.balancers);
-            j->start_ns = w->now_ns;
+            while (w->next != run->first + run->n && run->trace->requests[w->next].follows)
+                ++w->next;
             ++w->in_flight;
-            send_job(w, j);
+            issue_job(w, j);
         } else if (e != NULL) {
             run_next_event(w);
         } else {
@@ -606,7 +672,7 @@ void figures_of(const struct world_record *records, const struct figures_part *p
     uint64_t *busy_us = xcalloc(nworkers, sizeof(busy_us[0]));
     uint64_t begin_us = UINT64_MAX, end_us = 0;
     uint64_t hits = 0, loads = 0, latency_us = 0, service_us = 0;
-    size_t n = 0;
+    size_t n = 0, turns = 0, moved = 0;
 
     ASSERT(part->from <= part->to);
     *out = (struct sim_figures){0};
@@ -627,6 +693,8 @@ void figures_of(const struct world_record *records, const struct figures_part *p
         loads += r->loads;
         out->workers += requests[r->worker]++ == 0;
         busy_us[r->worker] += r->service_us;
+        turns += r->follows;
+        moved += r->follows && r->worker != records[i - 1].worker;
     }
     out->failed = out->n - n;
     if (n != 0) {
@@ -642,6 +710,7 @@ void figures_of(const struct world_record *records, const struct figures_part *p
         out->p90_ms = (double)latencies[n * 90 / 100] / US_PER_MS;
         out->p99_ms = (double)latencies[n * 99 / 100] / US_PER_MS;
         out->max_ms = (double)latencies[n - 1] / US_PER_MS;
+        out->moved = (double)moved / fmax((double)turns, 1);
         out->share_max = busiest_share(requests, nworkers, served);
         out->busy_max = busiest_share(busy_us, nworkers, fmax((double)service_us, 1));
         out->busy = (double)service_us / US_PER_S / fmax(out->wall_s, 1e-9) / nworkers;

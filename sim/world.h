@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Workers with caches, and the load balancers before them, in virtual time. The pools are those of
- * the server (routing/pool.h); a worker serves one request at a time, in the order in which they
- * came, and takes for each
+ * the server (routing/pool.h); a worker serves as many requests at once as it has places, in the
+ * order in which they came, and takes for each, whatever is in the other places,
  *
  *     base + hits * hit + loads * load
  *
@@ -23,11 +23,13 @@ enum {
     /* Objects in all caches together: 20 bytes each. */
     WORLD_CACHED_MAX = 64 << 20,
     WORLD_DB_SLOTS_MAX = 4096,
+    WORLD_CONCURRENCY_MAX = 1000,
 };
 
 struct world_options {
-    unsigned workers; /* 1 .. WORLD_WORKERS_MAX */
-    uint32_t cache;   /* objects of each worker */
+    unsigned workers;     /* 1 .. WORLD_WORKERS_MAX */
+    unsigned concurrency; /* places of each; 0: 1 */
+    uint32_t cache;       /* objects of each worker */
     uint64_t base_ns, hit_ns, load_ns;
     unsigned db_slots;  /* maximum number of concurrent loads of all workers; 0: unbounded */
     unsigned history;   /* requests between a worker's resumes */
@@ -53,8 +55,9 @@ void world_destroy(struct sim_world *w);
 
 /* Something happens to a worker before the request at AT is issued. */
 enum world_change {
-    WORLD_KILL, /* the process has exited, and its requests in flight are sent again */
-    WORLD_START,
+    WORLD_KILL,    /* the process has exited, and its requests in flight are sent again */
+    WORLD_LOSE,    /* the same, but the balancers expect that it returns */
+    WORLD_START,   /* a process with an empty cache: a new worker, or one that returns */
     WORLD_DRAIN,   /* it announces its end: completes its requests, gets no new ones */
     WORLD_REPLACE, /* a new process with an empty cache; the old one completes its requests */
 };
@@ -70,9 +73,12 @@ struct world_run {
     size_t first, n;         /* the requests of TRACE that come */
     const uint32_t *classes; /* of each request of TRACE, in NAMES */
     const struct names *names;
-    unsigned clients; /* each sends its next request after its response; 0: at the due times */
-    double speed;     /* due times are divided by it; > 0 */
-    const struct world_event *events; /* by AT, which counts from FIRST */
+    /* Each sends its next request, or begins its next session, after a response. 0: at the due
+     * times. */
+    unsigned clients;
+    double speed;                     /* due times are divided by it; > 0 */
+    const struct world_event *events; /* by AT, which counts from FIRST; before the request at AT,
+                                       * or the first after it that does not follow another */
     size_t nevents;
 };
 
@@ -86,6 +92,7 @@ struct world_record {
     uint16_t hits, loads;
     uint16_t tag;
     uint8_t reason; /* enum pick_reason, of the last attempt */
+    bool follows;   /* the record before this one is of the request that it follows */
     bool failed;    /* there was no worker */
 };
 
@@ -118,6 +125,7 @@ struct sim_figures {
     double loads;     /* objects not in the cache, per request */
     double hit_share; /* of the objects that were needed */
     double mean_ms, p50_ms, p90_ms, p99_ms, max_ms;
+    double moved;         /* of the requests that follow another: share that changed the worker */
     double share_max;     /* requests of the busiest worker, over the mean */
     double busy_max;      /* seconds of work of the busiest worker, over the mean */
     double busy;          /* seconds of work, over what all workers could have done */

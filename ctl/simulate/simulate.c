@@ -19,6 +19,7 @@
 /* clang-format off */
 #define NUMBERS \
     NUMBER(workers, plan.world.workers, 1, "workers", "N", 16, 1, WORLD_WORKERS_MAX, "workers (16)") \
+    NUMBER(concurrency, plan.world.concurrency, 1, "concurrency", "N", 1, 1, WORLD_CONCURRENCY_MAX, "requests that each worker serves at once (1)") \
     NUMBER(cache, plan.world.cache, 1, "cache", "N", 2000, 1, WORLD_CACHE_MAX, "objects that a worker's cache holds (2000)") \
     NUMBER(base_ms, plan.world.base_ns, 1e6, "base-ms", "MS", 10, 0, 60000, "work of a request that finds all its objects (10)") \
     NUMBER(hit_us, plan.world.hit_ns, 1e3, "hit-us", "US", 20, 0, 1e6, "... and for each object in the cache (20)") \
@@ -396,7 +397,8 @@ static const struct ctl_flag simulate_flags[] = {
      "times (host)",
      SIMULATE_CLASSIFIERS(struct simulate, classifiers, SIMULATE_CLASSIFIERS_MAX)},
     {'s', "scenario", "NAME",
-     "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
+     "steady light flash crawl newworkers crash drain rolling hetero shift shareddb "
+     "sessions all",
      "instead of a log; all: every scenario; may be given several times (steady)",
      CTL_OWN(take_scenario)},
     {'o', "plot", "FILE.svg", CTL_FILES, "chart (SVG)", CTL_TEXT(struct simulate, plot_file)},

@@ -142,6 +142,8 @@ void simulate_print(const struct simulate_runs *t, struct text *out)
               (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
     if (o->world.db_slots != 0)
         text_addf(out, ", %u loads at a time", o->world.db_slots);
+    if (o->world.concurrency != 1)
+        text_addf(out, "; %u requests at once", o->world.concurrency);
     if (o->world.time_scale != 1)
         text_addf(out, "; times x %g", o->world.time_scale);
     if (o->world.balancers > 1)
@@ -183,6 +185,7 @@ static void put_variant(struct json_writer *w, const struct simulate *s,
     json_put_real(w, "share_max", f->share_max);
     json_put_real(w, "busy_max", f->busy_max);
     json_put_real(w, "busy", f->busy);
+    json_put_real(w, "moved", f->moved);
     json_put_real(w, "class_workers", f->class_workers);
     json_put_int(w, "cached", (int64_t)r->overlap.cached);
     json_put_int(w, "distinct", (int64_t)r->overlap.distinct);
@@ -235,6 +238,7 @@ void simulate_print_json(const struct simulate_runs *all, size_t n, struct text 
         json_put_text(&w, "scenario", slice_of(scenario_name(p->scenario)));
         json_open_object(&w, "model");
         json_put_int(&w, "workers", o->world.workers);
+        json_put_int(&w, "concurrency", o->world.concurrency);
         json_put_int(&w, "cache", o->world.cache);
         json_put_real(&w, "base_ms", (double)o->world.base_ns / 1e6);
         json_put_real(&w, "hit_us", (double)o->world.hit_ns / 1e3);

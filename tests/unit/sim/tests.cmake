@@ -1,3 +1,3 @@
-foreach(noun parts scenario workload)
+foreach(noun parts scenario workload world)
   rlb_unit_test(sim/${noun} LINK rlb::sim m)
 endforeach()

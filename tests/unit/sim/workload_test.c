@@ -137,6 +137,35 @@ static void costly_requests_are_a_tenth_and_tagged(void **state)
     trace_fini(&t);
 }
 
+static void a_request_of_a_session_needs_what_the_earlier_ones_needed(void **state)
+{
+    struct workload_part part = {.n = 5000, .seed = 1, .sessions = true};
+    struct trace t = {0};
+    size_t turns = 0;
+
+    (void)state;
+    assert_int_equal(workload_draw(&work, &part, &t), ERR_OK);
+    assert_int_equal(t.n, part.n);
+    assert_false(t.requests[0].follows);
+    for (size_t i = 0; i < t.n; ++i) {
+        const struct trace_page *page = &t.pages[t.requests[i].page];
+        const struct trace_page *before = page - 1;
+
+        if (!t.requests[i].follows) {
+            assert_true(i == 0 || (turns >= WORKLOAD_TURNS_MIN && turns <= WORKLOAD_TURNS_MAX));
+            assert_int_equal(page->nobjects, WORKLOAD_TURN_OBJECTS);
+            turns = 1;
+            continue;
+        }
+        ++turns;
+        assert_int_equal(page->nobjects, before->nobjects + WORKLOAD_TURN_OBJECTS);
+        assert_memory_equal(t.objects + page->object, t.objects + before->object,
+                            before->nobjects * sizeof(t.objects[0]));
+        assert_true(slice_eq(trace_host(&t, page), trace_host(&t, before)));
+    }
+    trace_fini(&t);
+}
+
 static void a_shift_makes_other_sites_popular(void **state)
 {
     struct workload_part part = {.n = 4000, .seed = 1, .shift_at = 2000, .shift = 250};
@@ -178,6 +207,7 @@ int main(void)
         cmocka_unit_test(requests_come_at_their_rate_and_an_attack_on_top),
         cmocka_unit_test(a_crawl_never_needs_an_object_twice),
         cmocka_unit_test(costly_requests_are_a_tenth_and_tagged),
+        cmocka_unit_test(a_request_of_a_session_needs_what_the_earlier_ones_needed),
         cmocka_unit_test(a_shift_makes_other_sites_popular),
         cmocka_unit_test(one_seed_is_one_trace),
     };
