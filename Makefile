@@ -82,6 +82,7 @@ test: deps all
 
 # The end-to-end tests that `make test` leaves out, in their short form.
 test-marked: deps all
+	@dev/install-deps models
 	@RLB_ONLY_MARKED=1 $(CTEST) --test-dir build -L e2e -j$(E2E_JOBS)
 
 # Benchmarks are built like the installed programs.
@@ -98,6 +99,7 @@ bench:
 # The long forms of tests: a million classes, sustained load with crashes, chaos and flat memory a hundred times as long, 90
 # seeds of each adaptive scenario; and the tests marked `soak`, which `make test` leaves out.
 soak: deps all
+	@dev/install-deps models
 	RLB_SIM_SEEDS=90 $(CTEST) --test-dir build -R '^sim\.adaptive$$'
 	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 RLB_CHAOS_DEEDS=2000 RLB_MEMORY_REQUESTS=400000 $(CTEST) --test-dir build -L e2e
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For benchmarks that start programs: a free port, and the CPU time of processes."""
+"""For benchmarks that start programs: free ports, processes, and the CPU time of these."""
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tests' / 'e2e'))
-from support.base import free_port  # noqa: E402,F401
+from support.base import Process, free_port, free_ports, wait_until  # noqa: E402,F401
 
 
 def family(pid):
