@@ -155,18 +155,3 @@ void lru_keys(const struct lru *c, uint64_t *out)
     for (uint32_t i = c->entries[0].older; i != 0; i = c->entries[i].older)
         *out++ = c->entries[i].key;
 }
-
-void lru_check(const struct lru *c)
-{
-    size_t n = 0;
-
-    ASSERT(c->n <= c->room);
-    ASSERT(c->room <= c->max);
-    for (uint32_t i = c->entries[0].newer; i != 0; i = c->entries[i].newer) {
-        ++n;
-        ASSERT(n <= c->n);
-        ASSERT(c->entries[c->entries[i].newer].older == i);
-        ASSERT(lru_find(c, c->entries[i].key) == i);
-    }
-    ASSERT(n == c->n);
-}

@@ -25,5 +25,3 @@ size_t lru_count(const struct lru *c);
 uint64_t lru_evicted(const struct lru *c);
 /* Sets OUT, with room for lru_count(), to the keys, most recently used first. */
 void lru_keys(const struct lru *c, uint64_t *out);
-/* Asserts what must hold of C; O(keys). For tests. */
-void lru_check(const struct lru *c);

@@ -230,23 +230,6 @@ struct split_node *split_map_next(const struct split_map *m, const struct split_
     return NULL;
 }
 
-void split_map_check(const struct split_map *m)
-{
-    size_t n = 0;
-
-    ASSERT(m->full >= FIRST);
-    ASSERT(m->buckets >= m->full);
-    ASSERT(m->buckets < 2 * m->full);
-    for (size_t i = 0; m->segments[0] != NULL && i < m->buckets; ++i) {
-        for (const struct split_node *at = *bucket_at(m, i); at != NULL; at = at->next) {
-            ASSERT(map_bucket_of(m, at->hash) == i);
-            ASSERT(at->hash == hash_of(split_map_key(m, at)));
-            ++n;
-        }
-    }
-    ASSERT(n == m->n);
-}
-
 /* ---- in order ---- */
 
 bool map_try_add(struct map *m, struct map_node *node, const void *key, size_t len)

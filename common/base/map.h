@@ -95,8 +95,6 @@ static inline struct slice split_map_key(const struct split_map *m, const struct
 /* Returns the entry after NODE in no particular order; the first one if NODE is NULL; NULL after
  * the last one. M must not change during the iteration. */
 struct split_node *split_map_next(const struct split_map *m, const struct split_node *node);
-/* Asserts all invariants. For tests. */
-void split_map_check(const struct split_map *m);
 
 /* ---- hash table that retains the order of insertion ---- */
 

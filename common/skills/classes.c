@@ -139,20 +139,3 @@ struct class_entry *classes_next(const struct classes *t, const struct class_ent
         before = t->probation.prev;
     return before != &t->probation ? list_entry(before, struct class_entry, node) : NULL;
 }
-
-void classes_check(const struct classes *t)
-{
-    const struct class_entry *e;
-
-    list_for_each_entry (e, &t->known, node)
-        ASSERT(e->known);
-    list_for_each_entry (e, &t->probation, node)
-        ASSERT(!e->known);
-    ASSERT(list_length(&t->known) == t->nknown);
-    ASSERT(list_length(&t->known) + list_length(&t->probation) == t->n);
-    ASSERT(map_count(&t->by_name) == t->n);
-    ASSERT(t->n <= t->max);
-    ASSERT(t->nknown <= known_room(t));
-    ASSERT(t->sweep_left >= 1);
-    ASSERT(t->sweep_left <= probation_room(t));
-}

@@ -87,5 +87,3 @@ void classes_remove(struct classes *t, struct class_entry *e) noinline_;
 /* Returns the entry after E, or the first one if E is NULL; NULL after the last one. Known
  * classes come first, then those on probation, each with the most recently requested first. */
 struct class_entry *classes_next(const struct classes *t, const struct class_entry *e);
-/* Asserts all invariants. For tests. */
-void classes_check(const struct classes *t);

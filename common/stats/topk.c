@@ -201,17 +201,3 @@ void topk_resize(struct topk *top, size_t entries)
     *other = old;
     topk_destroy(other);
 }
-
-void topk_check(const struct topk *top)
-{
-    ASSERT(top->n <= top->max);
-    for (size_t i = 0; i < top->n; ++i) {
-        const struct topk_entry *e = top->heap[i];
-
-        ASSERT(e->at == i);
-        ASSERT(topk_find(top, (struct slice){e->key, e->node.len}) == e);
-        ASSERT(i == 0 || top->heap[(i - 1) / 2]->sum <= e->sum);
-        ASSERT(e->over <= e->sum);
-        ASSERT(e->count >= 1);
-    }
-}

@@ -45,5 +45,3 @@ void topk_resize(struct topk *top, size_t entries);
 uint64_t topk_total(const struct topk *top);
 /* Stores up to N rows by descending sum. Returns their number. Cost: O(entries log entries). */
 size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n);
-/* Asserts all invariants. For tests. */
-void topk_check(const struct topk *top);

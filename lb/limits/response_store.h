@@ -209,5 +209,3 @@ bool response_store_were_put(struct response_store *s, const struct response_sto
                              uint64_t since_us);
 
 void response_store_read_stats(struct response_store *s, struct response_store_stats *out);
-/* Asserts all invariants. For tests. Its cost is linear. */
-void response_store_check(struct response_store *s);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/counters/counter_internal.h"
+#include "tests/support/split_map_check.h"
 
 static inline size_t counter_check_queue(const struct counter_key *key, int kind)
 {

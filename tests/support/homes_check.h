@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "routing/homes/homes_internal.h"
+#include "tests/support/classes_check.h"
 
 struct homes_view {
     size_t classes;

@@ -8,6 +8,7 @@
 
 #include "common/skills/home_records.h"
 #include "common/skills/meter_internal.h"
+#include "tests/support/classes_check.h"
 
 /* Returns the score of CLS, or NULL if it has none. Valid until the next call that modifies the
  * meter. */

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/split_map_check.h"
+
 enum { NAME_ROOM = 16, MANY = 100000 };
 
 struct entry {

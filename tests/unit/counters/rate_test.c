@@ -98,6 +98,23 @@ static void another_rate_does_not_inherit_a_long_wait(void **state)
     lru_destroy(t);
 }
 
+/* Using all keys once, the oldest first, leaves them in their order. */
+static void lru_check(struct lru *t)
+{
+    size_t n = lru_count(t);
+    uint64_t *keys = calloc(n, sizeof(*keys));
+    uint64_t *again = calloc(n, sizeof(*again));
+
+    lru_keys(t, keys);
+    for (size_t i = n; i-- > 0;)
+        assert_true(lru_use(t, keys[i]));
+    assert_int_equal(lru_count(t), n);
+    lru_keys(t, again);
+    assert_memory_equal(keys, again, n * sizeof(*keys));
+    free(keys);
+    free(again);
+}
+
 static void the_key_used_least_recently_goes(void **state)
 {
     struct lru *t = lru_create(2);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "common/skills/classes.h"
+#include "tests/support/classes_check.h"
 
 /* An owner's entry, and an owner that counts its evicted entries. */
 struct counted {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/stats/topk.h"
+
+/* With what is private to it, for topk_check(). */
+#include "common/stats/topk.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +11,21 @@
 
 #include "common/base/text.h"
 #include "common/counters/counter.h"
+
+/* Asserts all invariants. */
+static void topk_check(const struct topk *top)
+{
+    ASSERT(top->n <= top->max);
+    for (size_t i = 0; i < top->n; ++i) {
+        const struct topk_entry *e = top->heap[i];
+
+        ASSERT(e->at == i);
+        ASSERT(topk_find(top, (struct slice){e->key, e->node.len}) == e);
+        ASSERT(i == 0 || top->heap[(i - 1) / 2]->sum <= e->sum);
+        ASSERT(e->over <= e->sum);
+        ASSERT(e->count >= 1);
+    }
+}
 
 static void add(struct topk *top, const char *key, uint64_t sum)
 {

@@ -12,6 +12,9 @@
 
 #include <cmocka.h>
 
+/* Asserts all invariants of S (response_store_test.c). Its cost is linear. */
+void response_store_check(struct response_store *s);
+
 /* Sun, 01 Mar 2026 12:00:00 GMT */
 #define NOW_S INT64_C(1772366400)
 /* Any moment of the monotonic clock. */

@@ -6,6 +6,37 @@
 
 #include <stdio.h>
 
+/* With what is private to it, for response_store_check(). */
+#include "lb/limits/response_store.c"
+
+void response_store_check(struct response_store *s)
+{
+    size_t all = 0;
+    size_t bytes = 0;
+
+    pthread_mutex_lock(&s->lock);
+    map_for_each (struct url, u, &s->urls, node) {
+        const struct variant *v;
+        size_t n = list_length(&u->variants);
+
+        ASSERT(n != 0);
+        ASSERT(n <= RESPONSE_STORE_VARIANTS_MAX);
+        list_for_each_entry (v, &u->variants, in_url) {
+            ASSERT(v->url == u);
+            ASSERT(v->cost == stored_bytes(v->stored) + u->key_len + RESPONSE_STORE_ENTRY_BYTES);
+            bytes += v->cost;
+        }
+        all += n;
+    }
+    ASSERT(all == s->stats.responses);
+    ASSERT(bytes == s->stats.bytes);
+    ASSERT(all <= s->limits.max_responses);
+    ASSERT(bytes <= s->limits.max_bytes);
+    ASSERT(list_length(&s->by_use) == all);
+    ASSERT(list_length(&s->by_time) == all);
+    pthread_mutex_unlock(&s->lock);
+}
+
 struct fixture {
     struct stored_memory memory;
     struct response_store *store;
