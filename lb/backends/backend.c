@@ -268,7 +268,7 @@ static bool wants_stream(const struct backend *b)
     int source = b->listed != NULL ? b->listed->s.resume : b->app->settings->s.resume;
 
     if (source == RESUME_FROM_AUTO)
-        return b->registrations > 0 || b->listed == NULL;
+        return b->providers[SOURCE_TREE] > 0 || b->listed == NULL;
     return source == RESUME_FROM_STREAM;
 }
 
@@ -510,7 +510,7 @@ bool backend_update(struct backend *b)
      * Neither listed nor registered any more: it is retained if its stream is open, or if its
      * deletion from the tree is not confirmed and the worker itself has not confirmed it either.
      */
-    if (b->listed == NULL && b->registrations == 0) {
+    if (b->listed == NULL && !backend_registered(b)) {
         if (b->started && b->streams && backend_alive(b))
             return true;
         if (b->refuted || !(b->vanished || b->held))

@@ -19,6 +19,9 @@
 
 struct membership;
 
+/* What knows of workers, besides the configuration. */
+enum source_kind { SOURCE_TREE, SOURCES };
+
 /* State of a backend, as used for selecting the backends in the pool (membership_reserve). */
 enum worker_kind {
     WORKER_OTHER,        /* absent, stream lost, draining or unhealthy */
@@ -79,13 +82,15 @@ struct backend {
     char *name; /* canonical address */
     struct addr addr;
     const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
-    /* The number of its providers in the tree (spelt differently); properties of the last one. */
-    unsigned registrations;
+    /* The number of its providers in each source (in the tree, spelt differently); properties of
+     * the last one. */
+    unsigned providers[SOURCES];
     char instance[INSTANCE_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
     char host[TLS_PEER_NAME_MAX + 1];
-    /* The tree had it and does not have it now; membership.c's list of these. */
+    /* A source had it and does not have it now; the list of these of source.c. */
     struct list missing;
+    struct source *lost_by;
     bool vanished;            /* just now: what that means is not decided yet */
     bool held;                /* with many others: it stays until its removal is confirmed */
     uint64_t sign_ms;         /* held: the last sign of life */
@@ -109,6 +114,16 @@ struct backend {
     bool drained; /* drained by an operator: applies to any process at its address */
     struct loop_deferred deferred;
 };
+
+/* Whether any source has it now. */
+static inline bool backend_registered(const struct backend *b)
+{
+    for (int i = 0; i < SOURCES; ++i) {
+        if (b->providers[i] != 0)
+            return true;
+    }
+    return false;
+}
 
 /* Removes it from the pool permanently; freed at the end of the turn. */
 void backend_destroy(struct backend *b);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three sources write into one table of backends, each its own part: the list of the configuration,
- * the answers of the resolver, and the providers of the tree. Code that changes a backend must
- * touch it; then every touched one is checked for whether anything still holds it (backend_update).
- * Nothing here scans the whole table when one backend changes.
+ * The list of the configuration and the sources (source.c) write into one table of backends, each
+ * its own part. Code that changes a backend must touch it; then every touched one is checked for
+ * whether anything still holds it (backend_update). Nothing here scans the whole table when one
+ * backend changes.
  */
 #include "lb/backends/membership_internal.h"
 
@@ -17,10 +17,6 @@
 
 enum {
     TLS_CHECK_MS = 1000,
-    /* What ends within this time ended at once: a lost session removes its nodes in steps. */
-    VANISH_WINDOW_MS = 500,
-    /* How often held workers are checked. */
-    HELD_CHECK_MS = 1000,
 };
 
 /* ---- the table ---- */
@@ -134,121 +130,6 @@ void membership_check_failed(const struct backend *b)
                   "application=%s status=%d host=%s "
                   "hint=\"health_check_path, health_check_host: all workers reject these\"",
                   b->app->name, r.status, r.host);
-}
-
-/*
- * ---- backends that the tree had, and has no longer ----
- *
- *   vanished -- 500 ms --> more than discovery_max_drop of all? -- no --> known by an open stream
- *                            | yes                                        only
- *                          held --> registered again; or refuted: its stream has an end line, its
- *                                   address refuses; or no sign of life for providers_hold; or an
- *                                   operator confirms the removal
- */
-
-void membership_find_again(struct backend *b)
-{
-    struct missing_workers *m = &b->app->membership->missing;
-
-    list_remove(&b->missing);
-    /* All are back: the next worker that vanishes starts a new window. */
-    if (b->vanished && list_empty(&m->vanished))
-        timer_stop(&m->window);
-    b->vanished = b->held = false;
-}
-
-void membership_miss(struct backend *b, size_t before)
-{
-    struct missing_workers *m = &b->app->membership->missing;
-
-    log_info_folded(NULL, "registration-ended", "application=%s worker=%s", b->app->name, b->name);
-    b->vanished = true;
-    b->failures_before = backend_failures(b);
-    list_push_back(&m->vanished, &b->missing);
-    if (timer_running(&m->window))
-        return;
-    m->window_base = before;
-    timer_start(b->app->lb->control, &m->window, VANISH_WINDOW_MS);
-}
-
-/* Decides whether the vanished workers are held. */
-static void on_window_over(struct timer *t)
-{
-    struct membership *ms = container_of(t, struct membership, missing.window);
-    struct missing_workers *m = &ms->missing;
-    struct loop *control = ms->app->lb->control;
-    struct backend *b;
-    size_t n = list_length(&m->vanished);
-    bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)m->window_base;
-    if (all) {
-        log_warn(
-            NULL, "registrations-held",
-            "application=%s count=%zu total=%zu reason=\"more than discovery_max_drop ended at "
-            "once\" action=\"keep them until their removal is confirmed\" hint=\"if they were "
-            "removed on purpose, run: " CONFIRM_REMOVAL "\"",
-            ms->app->name, n, m->window_base, ms->app->name);
-    }
-    while ((b = list_pop_entry(&m->vanished, struct backend, missing)) != NULL) {
-        b->vanished = false;
-        if (all) {
-            b->held = true;
-            b->sign_ms = loop_now_ms(control);
-            list_push_back(&m->held, &b->missing);
-            if (!timer_running(&m->check))
-                timer_start(control, &m->check, HELD_CHECK_MS);
-        }
-        membership_touch(b);
-    }
-    membership_update(ms);
-}
-
-static void membership_give_up(struct backend *b, const char *why)
-{
-    log_info_folded(NULL, "registration-dropped", "application=%s worker=%s reason=\"%s\"",
-                    b->app->name, b->name, why);
-    membership_find_again(b);
-    membership_touch(b);
-}
-
-size_t membership_confirm_removal(struct membership *ms, struct slice worker)
-{
-    struct backend *b;
-    size_t n = 0;
-
-    list_for_each_entry_safe (b, &ms->missing.held, missing) {
-        if (worker.len != 0 && !slice_is(worker, b->name))
-            continue;
-        membership_give_up(b, "removal confirmed");
-        ++n;
-    }
-    /* Otherwise a restart would restore them. */
-    if (n > 0)
-        providers_store(ms);
-    membership_update(ms);
-    return n;
-}
-
-static void on_held_check(struct timer *t)
-{
-    struct membership *ms = container_of(t, struct membership, missing.check);
-    struct missing_workers *m = &ms->missing;
-    uint64_t now_ms = loop_now_ms(ms->app->lb->control);
-    struct backend *b;
-
-    list_for_each_entry_safe (b, &m->held, missing) {
-        if (backend_alive(b)) {
-            b->sign_ms = now_ms;
-            continue;
-        }
-        bool refuses = !b->streams && backend_failures(b) > b->failures_before;
-        b->refuted = b->refuted || refuses;
-        if (refuses || now_ms - b->sign_ms >= ms->app->settings->s.providers_hold_ms)
-            membership_give_up(b, b->refuted ? "refuses connections"
-                                             : "no successful connection for providers_hold");
-    }
-    if (!list_empty(&m->held))
-        timer_start(ms->app->lb->control, t, HELD_CHECK_MS);
-    membership_update(ms);
 }
 
 /* ---- settings ---- */
@@ -405,10 +286,9 @@ enum err membership_start(struct application *a, struct application_config *conf
         list_init(&ms->kinds[i]);
     timer_init(&ms->tls_check, on_tls_check);
     timer_start(a->lb->control, &ms->tls_check, TLS_CHECK_MS);
-    list_init(&ms->missing.vanished);
-    list_init(&ms->missing.held);
-    timer_init(&ms->missing.window, on_window_over);
-    timer_init(&ms->missing.check, on_held_check);
+    list_init(&ms->sources);
+    list_init(&ms->held.list);
+    timer_init(&ms->held.check, held_check);
     timer_init(&ms->activation.check, activation_check);
     a->membership = ms;
     application_live_start(a, config, path != NULL ? path : "/", settings_changed);
@@ -416,6 +296,15 @@ enum err membership_start(struct application *a, struct application_config *conf
     ms->drained = drained_names_open(a->lb->control, a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, d) : ERR_OK;
+}
+
+void membership_recheck_providers(struct membership *ms)
+{
+    struct source *s;
+
+    list_for_each_entry (s, &ms->sources, node)
+        source_recheck(s);
+    membership_update(ms);
 }
 
 void membership_reload(struct membership *ms, struct application_config *config)
@@ -455,10 +344,8 @@ void membership_stop(struct application *a)
     }
     map_for_each_safe (struct backend, b, &ms->known, in_known)
         membership_forget(ms, b);
-    ASSERT(list_empty(&ms->missing.vanished));
-    ASSERT(list_empty(&ms->missing.held));
-    timer_stop(&ms->missing.window);
-    timer_stop(&ms->missing.check);
+    ASSERT(list_empty(&ms->held.list));
+    timer_stop(&ms->held.check);
     timer_stop(&ms->activation.check);
     listed_workers_swap(ms, &none, &nnone);
     worker_configs_free(none, nnone);
@@ -475,12 +362,17 @@ void membership_stop(struct application *a)
 
 bool membership_settled(const struct membership *ms)
 {
+    const struct source *s;
+
     map_for_each (struct backend, b, &ms->known, in_known) {
         if (b->started && b->streams && !b->feed.settled)
             return false;
     }
-    /* What is missing in the first reading has to be decided on. */
-    return discovery_settled(ms) && !timer_running(&ms->missing.window);
+    list_for_each_entry (s, &ms->sources, node) {
+        if (!source_settled(s))
+            return false;
+    }
+    return discovery_settled(ms);
 }
 
 /* ---- own registration ---- */
@@ -524,9 +416,9 @@ void membership_unregister(struct membership *ms)
 bool membership_figures(const struct membership *ms, struct membership_figures *out)
 {
     *out = (struct membership_figures){.registered = ms->nentries > 0,
-                                       .providers = ms->providers.nregistered,
-                                       .rejected = ms->providers.nrejected,
-                                       .held = list_length(&ms->missing.held),
+                                       .providers = ms->providers.source.nregistered,
+                                       .rejected = ms->providers.source.nrejected,
+                                       .held = list_length(&ms->held.list),
                                        .remembered = ms->providers.restored};
     if (ms->app->tree == NULL)
         return false;

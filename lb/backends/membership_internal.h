@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of membership: the table of backends (membership.c); what writes into it, the list of
- * the configuration and the providers of the tree (discovery.c); which of the backends without a
- * process are in the pool (activation.c); and which ones are drained (drained_names.c). Control
- * thread.
+ * The parts of membership: the table of backends (membership.c); the sources that write into it,
+ * with the rules that they have in common (source.c); the list of the configuration and the
+ * providers of the tree (discovery.c); which of the backends without a process are in the pool
+ * (activation.c); and which ones are drained (drained_names.c). Control thread.
  */
 #pragma once
 
@@ -36,27 +36,47 @@ struct listed_workers {
     size_t n;
 };
 
-/* The providers of the tree; used if there is a tree. */
-struct providers {
-    struct tree_watch *watch;
+/* What one source reports of one worker. */
+struct provider {
+    struct source *source;
+    char *name;
+    json_t *properties;     /* as reported last; counted */
+    struct backend *worker; /* the backend that it registers; NULL: none */
+    struct host_name *host; /* its name is one */
+    const char *why;        /* the reason why it is rejected; NULL: it is not */
+};
+
+/* Reports, each time as a whole, at which addresses workers are. */
+struct source {
+    struct list node; /* membership's sources */
+    struct membership *membership;
+    enum source_kind kind;
     struct provider **items; /* by name */
     size_t n;
     size_t nhosts, nrejected;
-    size_t nregistered; /* backends with a provider */
-    char *problem;      /* of the last reading; NULL: none */
-    bool received;      /* from the tree */
-    bool restored;      /* from the snapshot of a previous run */
+    size_t nregistered; /* backends with a provider of this source */
     size_t before;      /* registered before this reading */
+    /* backend->missing: it had them just now; what that means is not decided yet. */
+    struct list vanished;
+    size_t window_base; /* registered when the present window began */
+    struct timer window;
+};
+
+/* The providers of the tree; used if there is a tree. */
+struct tree_source {
+    struct source source;
+    struct tree_watch *watch;
+    char *problem; /* of the last reading; NULL: none */
+    bool received; /* from the tree */
+    bool restored; /* from the snapshot of a previous run */
     struct timer store, wait;
     uint64_t stored_ms;
 };
 
-/* Backends that the tree had, and has no longer. */
-struct missing_workers {
-    struct list vanished; /* backend->missing: what it means is not decided yet */
-    struct list held;     /* backend->missing: until their removal is confirmed */
-    size_t window_base;   /* registered when the present window began */
-    struct timer window, check;
+/* Backends that a source had, with many others, and has no longer. */
+struct held_workers {
+    struct list list; /* backend->missing: until their removal is confirmed */
+    struct timer check;
 };
 
 /* The property of a registration that identifies a process, and its length with NUL. */
@@ -88,12 +108,13 @@ struct membership {
     struct map known;                /* of struct backend, by name */
     struct list kinds[WORKER_KINDS]; /* each backend is in one of them */
     struct list touched;             /* those to be checked for whether anything holds them */
+    struct list sources;             /* of struct source */
     struct listed_workers listed;
     struct drained_names *drained; /* by operators, in this run and before */
     char *path;                    /* the application's node in it: "" or "/a/b" */
     struct snapshot *snapshot;
-    struct providers providers;
-    struct missing_workers missing;
+    struct tree_source providers;
+    struct held_workers held;
     struct activation activation;
     struct tree_registration **entries; /* own registration, if there is one */
     size_t nentries;
@@ -109,13 +130,34 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr);
 void membership_touch(struct backend *b);
 /* After touching: starts new backends, destroys those that nothing holds any more. */
 void membership_update(struct membership *ms);
-/* B's last registration has ended; so many were registered BEFORE that reading. */
-void membership_miss(struct backend *b, size_t before);
+/* How an operator confirms that held workers were removed; format of the application's name. */
+#define CONFIRM_REMOVAL "resumelbctl confirm-removal --token-file FILE --application %s"
+
+/* ---- source.c ---- */
+
+/* S (zero) is one of MS until source_fini. */
+void source_init(struct source *s, struct membership *ms, enum source_kind kind);
+/* Its workers are removed, the held ones too, unless another source has them. */
+void source_fini(struct source *s);
+/*
+ * A reading: FOUND has the properties of each provider by its name, in order (tree_set_sorted);
+ * NULL: there are none. Compares it with the last one. Then membership_update.
+ */
+void source_report(struct source *s, json_t *found);
+/* The rules for addresses have changed. Then membership_update. */
+void source_recheck(struct source *s);
+/* Whether each name was resolved once, and what the last reading lacks is decided on. */
+bool source_settled(const struct source *s);
+/* The timer's function: whether held workers still respond. */
+void held_check(struct timer *t);
 /* B is registered again, or destroyed. Harmless when it is not missing. */
 void membership_find_again(struct backend *b);
 
-/* How an operator confirms that held workers were removed; format of the application's name. */
-#define CONFIRM_REMOVAL "resumelbctl confirm-removal --token-file FILE --application %s"
+/* ---- host names ---- */
+
+struct host_name *create_name(struct application *a, const char *text,
+                              void (*changed)(void *context), void *context);
+void destroy_name(struct host_name *h);
 
 /* ---- discovery.c ---- */
 

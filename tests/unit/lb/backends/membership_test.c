@@ -170,10 +170,10 @@ static void spellings_of_one_address_are_one_worker(void **state)
     add(w, 1, "[::ffff:127.0.0.1]:1", "{\"pid\": 5}");
     add(w, 2, "unix:/run/x.sock", "{}");
     add(w, 3, "[::1]:1", "{}");
-    wait_for(w, in_pool(w) == 3 && count(w, "127.0.0.1:1").found->registrations == 2);
+    wait_for(w, in_pool(w) == 3 && count(w, "127.0.0.1:1").found->providers[SOURCE_TREE] == 2);
     assert_int_equal(figures(w).providers, 3);
     end(w, 0);
-    wait_for(w, count(w, "127.0.0.1:1").found->registrations == 1);
+    wait_for(w, count(w, "127.0.0.1:1").found->providers[SOURCE_TREE] == 1);
     assert_int_equal(in_pool(w), 3);
     end(w, 1);
     wait_for(w, in_pool(w) == 2);
@@ -193,7 +193,7 @@ static void a_provider_named_by_host_is_one_worker_at_its_first_address(void **s
     assert_string_equal(k->version, "3");
     /* The same process by its address: no second worker. */
     add(w, 1, "127.0.0.1:7", "{\"version\": \"3\"}");
-    wait_for(w, k->registrations == 2);
+    wait_for(w, k->providers[SOURCE_TREE] == 2);
     assert_int_equal(count(w, NULL).all, 1);
     stop_lb(w);
 }
