@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """resumelbctl simulate: its output for synthetic workloads and access logs, as a table, as JSON and as a picture."""
 import json
+import os
 import random
 import re
 import subprocess
@@ -280,3 +281,39 @@ def test_a_bad_command_line_is_rejected_with_what_is_wrong_with_it():
     assert 'No such file' in simulate('/nonexistent/access.log', code=1).stderr
     assert 'fewer than two requests' in simulate('-', code=1, text='garbage\n').stderr
     assert 'workers come and go' in simulate('--tune', '--scenario', 'crash', *SMALL, code=1).stderr
+
+
+# ---- bench/adaptive_ablation ----
+
+ABLATION = BIN.parent / 'bench' / 'homes_ablation'
+
+
+def ablated(factors, code=0):
+    done = subprocess.run([str(ABLATION), 'simulate', '--json', '-p', 'adaptive', *SMALL], capture_output=True, timeout=LIMIT, text=True,
+                          env={**os.environ, 'RLB_HOMES_FACTORS': factors})
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def test_without_factors_the_program_for_ablation_is_the_simulator():
+    usual = simulate('--json', '-p', 'adaptive', *SMALL).stdout
+    assert ablated('') == ablated('PER_SHARE=1,COST_STEP=1') == usual
+    assert ablated('PER_SHARE=0.2') != usual
+    ablated('PER_SHARES=0.2', code=2)
+
+
+def test_an_ablation_lists_each_constant_and_continues_where_it_stopped(tmp_path):
+    script = Path(__file__).parents[2] / 'bench' / 'adaptive_ablation'
+    (tmp_path / 'bench').symlink_to(ABLATION.parent)
+
+    def tables():
+        return subprocess.run([str(script), 'constants', 'parts', '--seeds', '1-2', '--only', 'PER_SHARE,OTHERS_ROOM', '--work', 'one class'],
+                              stdout=subprocess.PIPE, timeout=4 * LIMIT, text=True, check=True, env={**os.environ, 'RLB_BUILD': str(tmp_path)}).stdout
+    first = tables()
+    runs = (tmp_path / 'ablation.jsonl').read_text().splitlines()
+    # As it is; two constants halved and doubled; a part: each with two seeds.
+    assert len(runs) == 2 * (1 + 4 + 1)
+    assert re.search(r'^\| `OTHERS_ROOM` \S+ \| .* \| .* \|$', first, re.M)
+    assert re.search(r'^\| replication \| [1-9]\d* \| one class: \w+ ', first, re.M)
+    assert tables() == first
+    assert (tmp_path / 'ablation.jsonl').read_text().splitlines() == runs
