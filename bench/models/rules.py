@@ -54,6 +54,7 @@ class Rule:
     def __init__(self, workers, engine):
         self.engine, self.workers = engine, range(workers)
         self.flight, self.work = [0] * workers, [0.0] * workers
+        self.last = -1      # worker that least() has selected
 
     def choose(self, turn, prompt):
         raise NotImplementedError
@@ -79,7 +80,7 @@ class Rule:
 
     def least(self, figure, workers=None):
         """The worker with the least FIGURE; the first one after that of the last call, if several have it."""
-        self.last = min(workers or self.workers, key=lambda w: (figure[w], (w - getattr(self, 'last', -1) - 1) % len(self.workers)))
+        self.last = min(workers or self.workers, key=lambda w: (figure[w], (w - self.last - 1) % len(self.workers)))
         return self.last
 
 
@@ -150,7 +151,8 @@ class Believer(Rule):
 class Names(Believer):
     """
     Knows names and lengths only: the last sessions that it sent to each worker, as many as there are slots, their tenants, and how
-    much sessions of a tenant share, learned from the cached tokens of first turns. The length of the output is unknown.
+    much sessions of a tenant share, learned from the cached tokens of first turns; until that is known, as much as those of other
+    tenants. The length of the output is unknown.
     """
     weight = 2
     OUTPUT = 16         # mean
@@ -165,7 +167,9 @@ class Names(Believer):
         recent = self.recent[worker]
         if turn.session in recent:
             return min(len(prompt), recent[turn.session][1])
-        return self.shared.get(turn.tenant, 0) if any(tenant == turn.tenant for tenant, _ in recent.values()) else 0
+        if not any(tenant == turn.tenant for tenant, _ in recent.values()):
+            return 0
+        return self.shared.get(turn.tenant, sum(self.shared.values()) / max(1, len(self.shared)))
 
     def cost(self, turn, prompt, worker):
         seconds = self.seconds(len(prompt) - self.believed(turn, prompt, worker), self.OUTPUT)
