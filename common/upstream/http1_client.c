@@ -748,6 +748,22 @@ void http1_client_close(struct http1_client_conn *c)
     loop_defer(c->loop, &c->free_later);
 }
 
+void http1_client_give_back(struct http1_client_conn **cp)
+{
+    struct http1_client_conn *c = *cp;
+
+    *cp = NULL;
+    if (c != NULL && http1_client_reusable(c)) {
+        struct pooled_conn *p = &c->pooled;
+
+        conn_checkin(&p, c->loop);
+    } else if (c != NULL) {
+        http1_client_cancel(c);
+        conn_withdraw(&c->pooled);
+        http1_client_close(c);
+    }
+}
+
 struct pooled_conn *http1_client_pooled(struct http1_client_conn *c)
 {
     return &c->pooled;

@@ -30,10 +30,14 @@ struct http1_client_connect; /* an attempt in progress */
  * is in the log), ERR_SYSTEM (no descriptors); errno is the cause of the last step that failed.
  *   peer  TLS, to it, of which the attempt takes a reference; the handshake is part of the attempt
  *         and its time. NULL: plain
+ *   b     the pool's permission (CONN_OPEN), which the attempt takes over: conn then counts in B.
+ *         NULL: it belongs to no pool
  */
-struct http1_client_connect *http1_client_connect_tls(
-    struct loop *l, const struct addr *a, struct tls_peer *peer, uint64_t timeout_ms,
-    void (*cb)(void *context, struct http1_client_conn *c, enum err e), void *context);
+struct http1_client_connect *
+http1_client_connect_tls(struct loop *l, const struct addr *a, struct tls_peer *peer,
+                         struct conn_backend *b, uint64_t timeout_ms,
+                         void (*cb)(void *context, struct http1_client_conn *c, enum err e),
+                         void *context);
 void http1_client_connect_cancel(struct http1_client_connect *attempt);
 /* A connection over T, which it takes over. */
 struct http1_client_conn *http1_client_conn_create(struct loop *l,
@@ -42,6 +46,9 @@ struct http1_client_conn *http1_client_conn_create(struct loop *l,
 bool http1_client_is_tls(const struct http1_client_conn *c, bool *resumed);
 /* Close and free (memory goes at end of turn). Not while in the pool: conn_withdraw first. */
 void http1_client_close(struct http1_client_conn *c);
+/* Ends the use of *C, which counts in a pool: returns it if it may serve another request, closes it
+ * otherwise. *C is NULL afterwards. No effect if it is NULL. */
+void http1_client_give_back(struct http1_client_conn **c);
 struct pooled_conn *http1_client_pooled(struct http1_client_conn *c);
 struct http1_client_conn *http1_client_of_pooled(struct pooled_conn *p);
 /* For conn_pool_create. A connection that dies while idle leaves the pool by itself. */

@@ -14,7 +14,8 @@ enum {
 struct http1_client_connect {
     struct loop *loop;
     struct addr addr;
-    struct tls_peer *peer; /* counted; NULL: plain */
+    struct tls_peer *peer;           /* counted; NULL: plain */
+    struct conn_backend *permission; /* of it, or NULL */
     struct transport transport;
     struct timer timeout;
     struct timer again;
@@ -31,6 +32,8 @@ void http1_client_connect_cancel(struct http1_client_connect *a)
     list_remove(&a->end.node);
     transport_close(&a->transport);
     tls_peer_unref(a->peer);
+    if (a->permission != NULL)
+        conn_not_opened(a->permission);
     free(a);
 }
 
@@ -43,6 +46,10 @@ static void end_attempt(struct http1_client_connect *a, enum err e)
 
     if (e == ERR_OK)
         c = http1_client_conn_create(a->loop, &a->transport);
+    if (c != NULL && a->permission != NULL) {
+        conn_opened(a->permission, http1_client_pooled(c), a->loop);
+        a->permission = NULL;
+    }
     http1_client_connect_cancel(a);
     errno = error;
     cb(context, c, e);
@@ -171,15 +178,18 @@ static void on_again(struct timer *t)
     try_connect(container_of(t, struct http1_client_connect, again));
 }
 
-struct http1_client_connect *http1_client_connect_tls(
-    struct loop *l, const struct addr *addr, struct tls_peer *peer, uint64_t timeout_ms,
-    void (*cb)(void *context, struct http1_client_conn *c, enum err e), void *context)
+struct http1_client_connect *
+http1_client_connect_tls(struct loop *l, const struct addr *addr, struct tls_peer *peer,
+                         struct conn_backend *b, uint64_t timeout_ms,
+                         void (*cb)(void *context, struct http1_client_conn *c, enum err e),
+                         void *context)
 {
     struct http1_client_connect *a = xcalloc(1, sizeof(*a));
 
     a->loop = l;
     a->addr = *addr;
     a->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
+    a->permission = b;
     a->cb = cb;
     a->context = context;
     a->transport = TRANSPORT_CLOSED;

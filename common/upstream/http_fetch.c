@@ -115,7 +115,7 @@ void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fe
         ASSERT(q->timeout_ms != 0);
         f->due_ms = loop_due_ms(l, q->timeout_ms);
     }
-    f->attempt = http1_client_connect_tls(l, q->addr, q->peer,
+    f->attempt = http1_client_connect_tls(l, q->addr, q->peer, NULL,
                                           together ? q->timeout_ms : q->connect_timeout_ms,
                                           on_fetch_connected, f);
     f->q.addr = NULL;

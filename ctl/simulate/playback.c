@@ -236,7 +236,7 @@ static void connect_client(struct playback_client *c)
     if (c->reused)
         on_client_open(c, c->conn, ERR_OK);
     else
-        (void)http1_client_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms,
+        (void)http1_client_connect_tls(y->loop, &y->s->addr, NULL, NULL, y->p->o.timeout_ms,
                                        on_client_open, c);
 }
 

@@ -391,7 +391,7 @@ static void try_own(struct timer *t)
 
     timer_stop(t);
     if (b->standby.attempt == NULL)
-        b->standby.attempt = http1_client_connect_tls(b->app->lb->control, &b->addr, b->peer,
+        b->standby.attempt = http1_client_connect_tls(b->app->lb->control, &b->addr, b->peer, NULL,
                                                       b->app->settings->s.connect_timeout_ms,
                                                       on_backend_connected, b);
 }

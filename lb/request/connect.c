@@ -255,10 +255,10 @@ static void on_checkout(struct exchange *x, enum conn_result result)
         exchange_forward(x);
         return;
     case CONN_OPEN:
-        x->permit = true;
+        x->has_waited = true;
         x->attempt_us = loop_now_us(x->lb_loop->loop);
         x->waits.attempt = http1_client_connect_tls(
-            x->lb_loop->loop, &x->member->addr, x->member->tls,
+            x->lb_loop->loop, &x->member->addr, x->member->tls, x->member->backend,
             exchange_settings(x)->connect_timeout_ms, on_worker_connected, x);
         return;
     case CONN_WAIT:
@@ -311,7 +311,6 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
     struct exchange *x = context;
 
     x->waits.attempt = NULL;
-    x->permit = false;
     if (c != NULL) {
         bool resumed;
 
@@ -322,13 +321,11 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
             stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
             stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
         }
-        conn_opened(x->member->backend, http1_client_pooled(c), x->lb_loop->loop);
         x->http = c;
         x->reused = false;
         exchange_forward(x);
         return;
     }
-    conn_not_opened(x->member->backend);
     stat_add(x->al->stats, APP_STAT_connect_failures, 1);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     if (e == ERR_CONNECT_TIMEOUT)
@@ -419,9 +416,5 @@ void exchange_leave_queues_(struct exchange *x)
     if (x->waits.attempt != NULL) {
         http1_client_connect_cancel(x->waits.attempt);
         x->waits.attempt = NULL;
-    }
-    if (x->permit) {
-        x->permit = false;
-        conn_not_opened(x->member->backend);
     }
 }

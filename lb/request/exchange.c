@@ -147,20 +147,8 @@ void exchange_release_connection(struct exchange *x)
 {
     exchange_enter(x, STEP_RELEASE);
     exchange_stop_waiting(x);
-    if (x->http == NULL)
-        return;
-    struct pooled_conn *c = http1_client_pooled(x->http);
-
-    if (x->active)
-        http1_client_cancel(x->http);
-    if (x->keep && !x->active) {
-        conn_checkin(&c, x->lb_loop->loop);
-    } else {
-        conn_withdraw(c);
-        http1_client_close(x->http);
-    }
-    x->http = NULL;
-    x->active = x->keep = x->reused = x->paused = false;
+    http1_client_give_back(&x->http);
+    x->reused = x->paused = false;
 }
 
 void exchange_release(struct exchange *x)

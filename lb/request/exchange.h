@@ -128,8 +128,6 @@ struct exchange {
     bool spilling;       /* received bytes go to the end of the file of SLOW */
     bool has_user;       /* the request identifies its user, so responses are not stored */
     /* Flags of the worker's side. */
-    bool active;     /* a request is in progress on http */
-    bool keep;       /* HTTP may be reused afterwards */
     bool reused;     /* HTTP was an idle connection */
     bool fresh;      /* this pick requires a new connection */
     bool left_over;  /* a reused one had bytes of another response: all picks require new ones */
@@ -138,8 +136,7 @@ struct exchange {
     bool retrying;   /* counted in the application's retry_budget */
     bool retry_due;  /* the next pick is a retry, to be counted */
     bool may_return; /* a worker in TRIED failed, and its agent starts another process */
-    bool permit;     /* may open a connection; conn_opened or conn_not_opened is due */
-    bool has_waited; /* has been in a queue: WAITS were modified */
+    bool has_waited; /* has been in a queue, or connected: WAITS were modified */
 
     struct slice authority, target; /* as sent to the worker */
     struct slice request_id;        /* the client's request id, or ID */
@@ -276,7 +273,7 @@ void exchange_leave_queues_(struct exchange *x) noinline_;
 static inline void exchange_stop_waiting(struct exchange *x)
 {
     /* Most requests were in no queue. */
-    if (x->has_waited || x->permit)
+    if (x->has_waited)
         exchange_leave_queues_(x);
 }
 /* forward.c: the head for the worker, with HOME (or NULL). Borrowed until the next call. */

@@ -59,8 +59,6 @@ static void record_service(struct exchange *x, bool failed)
 /* The last byte was received: releases the worker before the client has received everything. */
 static void forward_complete(struct exchange *x, int status)
 {
-    x->active = false;
-    x->keep = http1_client_reusable(x->http);
     x->times = http1_client_times(x->http);
     record_service(x, status >= 500);
     exchange_release(x);
@@ -211,7 +209,6 @@ static void on_forward_error(void *context, enum err e)
         o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
     else if (!x->started && (e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE))
         o = OUTCOME_BAD_RESPONSE;
-    x->active = false;
     if (!x->started && dead && (x->safe || !written)) {
         retry_fresh(x);
         return;
@@ -304,7 +301,6 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     /* The worker has given up the idle connection; the response was sent before it got X (RFC 9110
      * section 15.5.9). */
     if (head->status == 408 && x->reused && x->safe && !head->keep_alive) {
-        x->active = !final;
         retry_fresh(x);
         return;
     }
@@ -316,11 +312,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     /* The process behind the agent died with the request, which is like a broken connection. */
     bool failed = head->status == 502 && x->member->has_feed &&
                   headers_flag(head, SLICE_LIT("Resumelb-Failed"));
-    if (unprocessed || failed) {
-        /* Discards the response. If a body is to follow, the connection is closed. */
-        x->active = !final;
-        x->keep = final && http1_client_reusable(x->http);
-    }
+    /* Both discard the response. If a body is to follow, the connection is closed. */
     if (unprocessed) {
         stat_add(x->al->stats, APP_STAT_unprocessed, 1);
         /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
@@ -427,7 +419,6 @@ static void on_upgrade(void *context, const struct http1_head *head)
     struct exchange *x = context;
     struct http_tunnel_end end = {.ended = on_tunnel_ended, .context = x};
 
-    x->active = false;
     x->tunnel = true;
     note_response(x, head);
     worker_responded(x->member->worker);
@@ -503,7 +494,6 @@ void exchange_forward(struct exchange *x)
         timer_stop(&x->waits.timer);
     /* Similar requests may have killed workers while X waited. */
     if (exchange_is_poisoned(x)) {
-        x->keep = x->reused;
         exchange_release(x);
         exchange_fail(x, OUTCOME_POISONED);
         return;
@@ -538,7 +528,6 @@ void exchange_forward(struct exchange *x)
     x->times = (struct http1_client_times){0};
     x->paused_us = x->service_us = 0;
     x->sent_us = loop_now_us(x->lb_loop->loop);
-    x->active = true;
     http1_client_request(x->http, &r);
     http1_client_room(x->http, exchange_buffer_limit(x));
 }

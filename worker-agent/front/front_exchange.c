@@ -140,16 +140,6 @@ static void count_buffered(struct front_exchange *x)
     x->counted_bytes = now;
 }
 
-static void close_conn(struct front_exchange *x)
-{
-    if (x->conn == NULL)
-        return;
-    http1_client_cancel(x->conn);
-    conn_withdraw(http1_client_pooled(x->conn));
-    http1_client_close(x->conn);
-    x->conn = NULL;
-}
-
 /* The process's end is over: connection and place go back. The response is not touched. */
 static void leave_worker(struct front_exchange *x)
 {
@@ -157,15 +147,8 @@ static void leave_worker(struct front_exchange *x)
     if (x->attempt != NULL) {
         http1_client_connect_cancel(x->attempt);
         x->attempt = NULL;
-        conn_not_opened(x->at_slot.backend);
     }
-    if (x->conn != NULL && http1_client_reusable(x->conn)) {
-        struct pooled_conn *p = http1_client_pooled(x->conn);
-
-        x->conn = NULL;
-        conn_checkin(&p, x->front->loop);
-    }
-    close_conn(x);
+    http1_client_give_back(&x->conn);
     x->worker_done = true;
     slot_leave(&x->at_slot);
 }
@@ -425,7 +408,7 @@ static void on_no_connection(struct front_exchange *x, enum err e)
 static void retry_fresh(struct front_exchange *x)
 {
     front_count(x, AGENT_STAT_retries_fresh);
-    close_conn(x);
+    http1_client_give_back(&x->conn);
     x->retried = true;
     connect_to_process(x);
 }
@@ -677,13 +660,11 @@ static void on_front_connected(void *context, struct http1_client_conn *c, enum 
 
     x->attempt = NULL;
     if (e != ERR_OK) {
-        conn_not_opened(x->at_slot.backend);
         on_no_connection(x, e);
         return;
     }
     x->conn = c;
     x->reused = false;
-    conn_opened(x->at_slot.backend, http1_client_pooled(c), x->front->loop);
     send_request(x);
 }
 
@@ -702,7 +683,7 @@ static void connect_to_process(struct front_exchange *x)
         return;
     case CONN_OPEN:
         x->attempt =
-            http1_client_connect_tls(x->front->loop, &x->at_slot.addr, NULL,
+            http1_client_connect_tls(x->front->loop, &x->at_slot.addr, NULL, x->at_slot.backend,
                                      settings_of(x)->connect_timeout_ms, on_front_connected, x);
         return;
     case CONN_REJECTED:

@@ -259,7 +259,7 @@ static enum err connect_error(struct fixture *f, const struct addr *a, uint64_t 
     http1_client_close(f->conn);
     f->conn = NULL;
     f->connected = false;
-    f->attempt = http1_client_connect_tls(f->loop, a, NULL, timeout_ms, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, a, NULL, NULL, timeout_ms, on_connect, f);
     assert_false(f->connected); /* not inside the call */
     raw_turn_until_set(f->loop, &f->connected);
     assert_null(f->conn);
@@ -319,7 +319,7 @@ static void connecting_can_be_cancelled(void **state)
     http1_client_close(f->conn);
     f->conn = NULL;
     f->connected = false;
-    f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, NULL, 5000, on_connect, f);
     http1_client_connect_cancel(f->attempt);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);

@@ -122,7 +122,7 @@ static inline void forget_exchange(struct fixture *f)
 static inline void connect_to_worker(struct fixture *f)
 {
     f->connected = false;
-    f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, NULL, 5000, on_connect, f);
     raw_turn_until_set(f->loop, &f->connected);
     assert_int_equal(f->connect_error, ERR_OK);
     raw_accept(f->loop, f->listener, &f->worker);

@@ -49,7 +49,7 @@ static void connect_with_tls(struct fixture *f)
     raw_close(&f->worker);
     fed = f->worker.in.len;
     f->connected = false;
-    f->attempt = http1_client_connect_tls(f->loop, &f->addr, peer, 5000, on_connect, f);
+    f->attempt = http1_client_connect_tls(f->loop, &f->addr, peer, NULL, 5000, on_connect, f);
     raw_accept(f->loop, f->listener, &f->worker);
     raw_turn_until(f->loop, is_connected, f);
     assert_int_equal(f->connect_error, ERR_OK);
