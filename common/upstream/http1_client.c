@@ -795,9 +795,26 @@ bool http1_client_any_received(const struct http1_client_conn *c)
     return c->x.times.first_byte_us != 0;
 }
 
+bool http1_client_reused(const struct http1_client_conn *c)
+{
+    return c->pooled.uses > 1;
+}
+
+bool http1_client_closed_idle(const struct http1_client_conn *c, enum err e)
+{
+    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
+
+    return closed && http1_client_reused(c) && !http1_client_any_received(c);
+}
+
 bool http1_client_left_over(const struct http1_client_conn *c)
 {
-    return c->x.left_over;
+    return http1_client_reused(c) && c->x.left_over;
+}
+
+bool http1_client_gave_up(const struct http1_client_conn *c, const struct http1_head *head)
+{
+    return head->status == 408 && !head->keep_alive && http1_client_reused(c);
 }
 
 const char *http1_client_failure_text(const struct http1_client_conn *c, enum err e)

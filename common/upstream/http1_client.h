@@ -117,9 +117,16 @@ bool http1_client_reusable(const struct http1_client_conn *c);
 /* Facts for retry rules, valid until the next request. */
 bool http1_client_any_written(const struct http1_client_conn *c);
 bool http1_client_any_received(const struct http1_client_conn *c);
-/* ERR_BAD_RESPONSE: what was received does not begin as a response does. On a reused connection it
- * may be left over from the response before. */
+/*
+ * A reused connection is one that was idle in its pool before. The worker may have ended it then,
+ * which does not indicate a failure. The exchange failed with E and: not a byte of a response came;
+ * what came does not begin as a response does, and may be left over from the one before. Or HEAD is
+ * a 408 with which the worker closes it, sent before it got the request (RFC 9110 section 15.5.9).
+ */
+bool http1_client_reused(const struct http1_client_conn *c);
+bool http1_client_closed_idle(const struct http1_client_conn *c, enum err e);
 bool http1_client_left_over(const struct http1_client_conn *c);
+bool http1_client_gave_up(const struct http1_client_conn *c, const struct http1_head *head);
 /* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not
  * yet. */
 struct http1_client_times {

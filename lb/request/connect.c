@@ -250,7 +250,6 @@ static void on_checkout(struct exchange *x, enum conn_result result)
     switch (result) {
     case CONN_REUSED:
         x->http = http1_client_of_pooled(x->waits.conn.conn);
-        x->reused = true;
         stat_add(x->al->stats, APP_STAT_connections_reused, 1);
         exchange_forward(x);
         return;
@@ -322,7 +321,6 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
             stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
         }
         x->http = c;
-        x->reused = false;
         exchange_forward(x);
         return;
     }

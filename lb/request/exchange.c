@@ -148,7 +148,7 @@ void exchange_release_connection(struct exchange *x)
     exchange_enter(x, STEP_RELEASE);
     exchange_stop_waiting(x);
     http1_client_give_back(&x->http);
-    x->reused = x->paused = false;
+    x->paused = false;
 }
 
 void exchange_release(struct exchange *x)

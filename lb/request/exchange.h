@@ -128,7 +128,6 @@ struct exchange {
     bool spilling;       /* received bytes go to the end of the file of SLOW */
     bool has_user;       /* the request identifies its user, so responses are not stored */
     /* Flags of the worker's side. */
-    bool reused;     /* HTTP was an idle connection */
     bool fresh;      /* this pick requires a new connection */
     bool left_over;  /* a reused one had bytes of another response: all picks require new ones */
     bool may_repeat; /* the worker of that one may get it again if no other one is available */

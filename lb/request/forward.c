@@ -198,12 +198,11 @@ static void on_forward_error(void *context, enum err e)
     struct exchange *x = context;
     bool written = http1_client_any_written(x->http);
 
+    bool dead = http1_client_closed_idle(x->http, e);
+    bool left_over = http1_client_left_over(x->http);
+
     exchange_take_back(x);
     enum outcome o = x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
-    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
-    /* The connection was closed while idle, which does not indicate a failure of the worker. */
-    bool dead = x->reused && closed && !http1_client_any_received(x->http);
-    bool left_over = x->reused && e == ERR_BAD_RESPONSE && http1_client_left_over(x->http);
 
     if (e == ERR_TIMEOUT)
         o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
@@ -223,7 +222,7 @@ static void on_forward_error(void *context, enum err e)
         member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->lb_loop->loop));
     else if (!x->started && e == ERR_TLS_FAILED)
         member_failed(x->member, FAULT_TLS, loop_now_ms(x->lb_loop->loop));
-    else if (!x->started && closed && !dead)
+    else if (o == OUTCOME_WORKER_FAILED && !dead)
         member_failed(x->member, FAULT_RESET, loop_now_ms(x->lb_loop->loop));
     if (left_over && x->safe)
         retry_left_over(x);
@@ -298,13 +297,11 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     uint64_t length = head->status == 204 ? UINT64_MAX : head->content_length;
 
     note_response(x, head);
-    /* The worker has given up the idle connection; the response was sent before it got X (RFC 9110
-     * section 15.5.9). */
-    if (head->status == 408 && x->reused && x->safe && !head->keep_alive) {
+    if (x->safe && http1_client_gave_up(x->http, head)) {
         retry_fresh(x);
         return;
     }
-    if (x->reused)
+    if (http1_client_reused(x->http))
         member_idle_reused(x->member);
     /* According to the agent no byte reached a process, so any other worker may get the request. */
     bool unprocessed = head->status == 503 && x->member->has_feed &&

@@ -78,12 +78,12 @@ struct front_exchange {
     struct http1_client_conn *conn;
     struct timer abandoned; /* the client has disconnected, within the response */
     uint64_t started_us;    /* when the process got it */
-    bool unready;         /* first request of a process: its time does not count as service time */
-    bool reused, retried; /* the connection was reused; this is the second attempt */
-    unsigned tries;       /* processes that could not be connected to */
-    bool touched;         /* a byte of it may have reached a process */
-    bool passed_on;       /* sent to the new agent instead of a process */
-    bool has_head, paused, tunnel, worker_done;
+    bool unready;   /* first request of a process: its time does not count as service time */
+    bool retried;   /* this is the second attempt */
+    unsigned tries; /* processes that could not be connected to */
+    bool touched;   /* a byte of it may have reached a process */
+    bool passed_on; /* sent to the new agent instead of a process */
+    bool has_head, tunnel, worker_done;
     int status;
     struct loop_deferred freeing;
 };
@@ -418,7 +418,7 @@ static void log_request_failure(struct front_exchange *x, enum err e)
     const char *reason = http1_client_failure_text(x->conn, e);
     const char *begun = http1_client_any_received(x->conn) ? "yes" : "no";
     const char *repeatable = x->safe ? "yes" : "no";
-    const char *connection = x->reused ? "reused" : "new";
+    const char *connection = http1_client_reused(x->conn) ? "reused" : "new";
 
     if (e == ERR_TIMEOUT)
         log_warn(subject_of(x), "process-request-failed",
@@ -438,8 +438,7 @@ static void on_front_error(void *context, enum err e)
     bool written = http1_client_any_written(x->conn);
 
     x->touched |= written;
-    /* It was closed while idle, or had bytes left over from the response before. */
-    bool dead = x->reused && e != ERR_TIMEOUT && (!received || http1_client_left_over(x->conn));
+    bool dead = http1_client_closed_idle(x->conn, e) || http1_client_left_over(x->conn);
     if (dead && !x->retried && x->response != NULL && (x->safe || !written)) {
         retry_fresh(x);
         return;
@@ -468,10 +467,8 @@ static size_t buffer_limit(const struct front_exchange *x)
 
 static void pause_if_full(struct front_exchange *x)
 {
-    if (x->response == NULL || x->paused || x->response->queued_bytes < buffer_limit(x))
-        return;
-    x->paused = true;
-    http1_client_pause(x->conn);
+    if (x->response != NULL && x->response->queued_bytes >= buffer_limit(x))
+        http1_client_pause(x->conn);
 }
 
 /* Copies the response's headers into the response, which must exist, except those between agent and
@@ -501,9 +498,7 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
                                            AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
     struct front_exchange *x = context;
 
-    /* The process has given up the idle connection; it sent this before it got X (RFC 9110 section
-     * 15.5.9). */
-    if (head->status == 408 && x->reused && x->safe && !head->keep_alive && x->response != NULL) {
+    if (x->safe && x->response != NULL && http1_client_gave_up(x->conn, head)) {
         x->touched = true;
         retry_fresh(x);
         return;
@@ -567,10 +562,8 @@ static void on_front_drained(void *context)
     struct front_exchange *x = context;
 
     count_buffered(x);
-    if (!x->paused || x->conn == NULL || x->response->queued_bytes > buffer_limit(x) / 2)
-        return;
-    x->paused = false;
-    http1_client_resume(x->conn);
+    if (x->conn != NULL && x->response->queued_bytes <= buffer_limit(x) / 2)
+        http1_client_resume(x->conn);
 }
 
 /* ---- tunnels ---- */
@@ -664,7 +657,6 @@ static void on_front_connected(void *context, struct http1_client_conn *c, enum 
         return;
     }
     x->conn = c;
-    x->reused = false;
     send_request(x);
 }
 
@@ -678,7 +670,6 @@ static void connect_to_process(struct front_exchange *x)
     switch (conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter)) {
     case CONN_REUSED:
         x->conn = http1_client_of_pooled(x->waiter.conn);
-        x->reused = true;
         send_request(x);
         return;
     case CONN_OPEN:
@@ -753,9 +744,7 @@ static void on_front_gone(void *context, bool done)
             leave_worker(x);
         } else {
             /* The process has, or may yet get, the request. */
-            if (x->paused)
-                http1_client_resume(x->conn);
-            x->paused = false;
+            http1_client_resume(x->conn);
             if (x->has_head)
                 timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
         }
