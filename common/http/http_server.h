@@ -255,8 +255,13 @@ void http_response_start(struct http_response *r, uint64_t content_length);
 /*
  * The same, but the head does not go out before HOLD_MS have passed or the first bytes of the body
  * are there. Servers write the two apart; until then a failure of the worker can be undone by
- * http_response_withdraw.
+ * http_response_withdraw, and the request be tried elsewhere instead of being cut.
  */
+enum {
+    RESPONSE_HOLD_MS = 20, /* for a response of a worker */
+    /* What such a response may queue even if response_buffers_total is used up. */
+    RESPONSE_BUFFER_FLOOR = 16 * 1024,
+};
 void http_response_hold(struct http_response *r, uint64_t content_length, uint64_t hold_ms);
 /* Take a held response back: true when nothing of it has gone out; then start another one. */
 bool http_response_withdraw(struct http_response *r);

@@ -842,6 +842,7 @@ struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
     c->transport = TRANSPORT_CLOSED;
+    conn_withdraw(&c->pooled);
     text_add(&u.early, (struct slice){c->in.body->memory + c->in.used, unread_bytes(c)});
     http1_client_close(c);
     return u;

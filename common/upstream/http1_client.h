@@ -139,7 +139,7 @@ const char *http1_client_failure_text(const struct http1_client_conn *c, enum er
 /* The setting that expired when the last exchange of C failed with ERR_TIMEOUT. */
 const char *http1_client_timeout_setting(const struct http1_client_conn *c);
 /*
- * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. If the
- * connection counts in a pool, call conn_withdraw or conn_retain_permission before.
+ * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. The
+ * connection leaves its pool; for its place to stay occupied, call conn_retain_permission before.
  */
 struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **c);

@@ -16,8 +16,7 @@ void http_fetch_stop(struct http_fetch *f)
     if (f->attempt != NULL)
         http1_client_connect_cancel(f->attempt);
     if (f->conn != NULL) {
-        if (!f->responded)
-            http1_client_cancel(f->conn);
+        http1_client_cancel(f->conn);
         http1_client_close(f->conn);
     }
     f->attempt = NULL;
@@ -38,7 +37,6 @@ static void on_fetch_head(void *context, const struct http1_head *head, bool fin
     struct http1_client_conn *conn = f->conn;
 
     f->status = head->status;
-    f->responded = final;
     if (f->q.events->on_head != NULL)
         f->q.events->on_head(f, head);
     if ((final || f->q.head_only) && f->conn == conn)
@@ -51,7 +49,6 @@ static void on_fetch_body(void *context, struct body_piece *body, bool last)
     struct http1_client_conn *conn = f->conn;
     bool too_large = false;
 
-    f->responded = last;
     /* Another connection of F cannot have the same address: memory goes at the end of the turn. */
     for (size_t i = 0; i < body->nparts && !too_large && f->conn == conn; ++i) {
         f->body_bytes += body->parts[i].len;
@@ -66,10 +63,7 @@ static void on_fetch_body(void *context, struct body_piece *body, bool last)
 
 static void on_fetch_error(void *context, enum err e)
 {
-    struct http_fetch *f = context;
-
-    f->responded = true;
-    fetch_finish(f, e);
+    fetch_finish(context, e);
 }
 
 /* No upgrade is requested, so that a 101 is an error. */
@@ -83,7 +77,6 @@ static void on_fetch_connected(void *context, struct http1_client_conn *conn, en
     f->connect_errno = conn == NULL ? errno : 0;
     f->attempt = NULL;
     f->conn = conn;
-    f->responded = true;
     if (conn == NULL || f->q.bytes.len == 0) {
         fetch_finish(f, e);
         return;
@@ -91,7 +84,6 @@ static void on_fetch_connected(void *context, struct http1_client_conn *conn, en
     const struct http1_client_request r = {
         .head = text_slice(&f->q.bytes), .events = &exchange_events, .context = f};
 
-    f->responded = false;
     if (f->due_ms != 0)
         timer_start_at(f->loop, &f->timer, f->due_ms);
     else if (f->q.timeout_ms != 0)

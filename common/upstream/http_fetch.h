@@ -50,7 +50,6 @@ struct http_fetch {
     struct http_fetch_request q;
     struct http1_client_connect *attempt;
     struct http1_client_conn *conn;
-    bool responded; /* the exchange on CONN is over */
     uint64_t due_ms;
     struct timer timer; /* once connected */
 };

@@ -22,8 +22,6 @@
 enum {
     /* Maximum number of unused exchanges that a loop retains for reuse. */
     SPARE_MAX = 1024,
-    /* Bytes that a response may queue even if response_buffers_total is used up. */
-    BUFFER_FLOOR = 16 * 1024,
     /* Maximum number of buffered bytes that a loop has not added to the shared total. */
     BUFFER_SLACK = 16 * 1024,
 };
@@ -108,8 +106,8 @@ size_t exchange_buffer_limit(const struct exchange *x)
     /* The shared total lacks the uncounted bytes of each loop and may be negative for a moment. */
     if (all > 0 &&
         (uint64_t)all > atomic_load_explicit(&lb->response_buffers_total, memory_order_relaxed) &&
-        limit > BUFFER_FLOOR)
-        return BUFFER_FLOOR;
+        limit > RESPONSE_BUFFER_FLOOR)
+        return RESPONSE_BUFFER_FLOOR;
     return limit;
 }
 

@@ -31,9 +31,6 @@
 #include <errno.h>
 
 enum {
-    /* How long a response's head waits for the first bytes of its body: if the worker dies in
-     * between, the request may still be tried elsewhere. */
-    HEAD_HELD_MS = 20,
     /* Maximum size of a body that is copied behind its head, so that both are sent as one piece. */
     JOIN_MAX = 4096,
 };
@@ -331,7 +328,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         member_probed(x->member, true);
     forward_take_head(x, head);
     if (!final) {
-        http_response_hold(&x->response, length, HEAD_HELD_MS);
+        http_response_hold(&x->response, length, RESPONSE_HOLD_MS);
         return;
     }
     forward_complete(x, head->status);
@@ -427,13 +424,10 @@ static void on_upgrade(void *context, const struct http1_head *head)
     account_retain_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     tunnel_limit_opened(&x->member->tunnels);
-    /* The connection leaves the pool, but still counts against max_connections if the tunnel
-     * excludes all other requests from the worker. */
+    /* It still counts against max_connections if it excludes all other requests from the worker. */
     if (member_serves_one(x->member)) {
         x->tunnel_backend = conn_backend_ref(x->member->backend);
         conn_retain_permission(http1_client_pooled(x->http));
-    } else {
-        conn_withdraw(http1_client_pooled(x->http));
     }
     limit_upgraded(x);
     /* Complete with the 101: the tunnel is in no backlog, and neither its duration nor that of the

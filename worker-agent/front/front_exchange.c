@@ -28,14 +28,6 @@
 enum {
     /* How long a response is still read after its client has left. */
     ABANDONED_MS = 1000,
-    /*
-     * How long a response's head is held until the first bytes of its body arrive. Servers write
-     * the two separately. If a process dies in between, the request has then failed and may be
-     * retried elsewhere, instead of ending as a truncated response.
-     */
-    HEAD_HELD_MS = 20,
-    /* Buffer of a response while all buffers together exceed response_buffers_total. */
-    BUFFER_WHEN_FULL = 16 * 1024,
     /* Maximum processes that a request tries to connect to; if all fail, one is not the cause. */
     CONNECT_TRIES_MAX = 10,
 };
@@ -461,7 +453,7 @@ static void on_front_error(void *context, enum err e)
 static size_t buffer_limit(const struct front_exchange *x)
 {
     if (x->front->buffered_bytes >= x->front->response_buffers_total)
-        return BUFFER_WHEN_FULL;
+        return RESPONSE_BUFFER_FLOOR;
     return settings_of(x)->response_buffer_bytes;
 }
 
@@ -514,7 +506,7 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
 
         req->res.status = head->status;
         copy_headers(x, head);
-        http_response_hold(x->response, head->content_length, HEAD_HELD_MS);
+        http_response_hold(x->response, head->content_length, RESPONSE_HOLD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
     }
@@ -594,8 +586,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     if (x->response != NULL)
         copy_headers(x, head);
     slot_upgraded(&x->at_slot);
-    conn_withdraw(http1_client_pooled(x->conn));
     if (x->response == NULL) {
+        conn_withdraw(http1_client_pooled(x->conn));
         http1_client_close(x->conn);
         x->conn = NULL;
         leave_worker(x);
@@ -667,23 +659,19 @@ static void connect_to_process(struct front_exchange *x)
                                     .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
                                     .sure = !x->safe};
 
-    switch (conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter)) {
-    case CONN_REUSED:
+    enum conn_result r = conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter);
+
+    ASSERT(r != CONN_WAIT); /* connections are not limited */
+    if (r == CONN_REUSED) {
         x->conn = http1_client_of_pooled(x->waiter.conn);
         send_request(x);
-        return;
-    case CONN_OPEN:
+    } else if (r == CONN_OPEN) {
         x->attempt =
             http1_client_connect_tls(x->front->loop, &x->at_slot.addr, NULL, x->at_slot.backend,
                                      settings_of(x)->connect_timeout_ms, on_front_connected, x);
-        return;
-    case CONN_REJECTED:
+    } else {
         on_no_connection(x, ERR_CONNECT_REFUSED);
-        return;
-    case CONN_WAIT: /* not possible: connections are not limited */
-        break;
     }
-    UNREACHABLE();
 }
 
 static void on_slot(struct slot_request *r)
