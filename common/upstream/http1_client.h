@@ -38,7 +38,8 @@ http1_client_connect_tls(struct loop *l, const struct addr *a, struct tls_peer *
                          struct conn_backend *b, uint64_t timeout_ms,
                          void (*cb)(void *context, struct http1_client_conn *c, enum err e),
                          void *context);
-void http1_client_connect_cancel(struct http1_client_connect *attempt);
+/* *ATTEMPT is NULL afterwards. No effect if it is NULL. */
+void http1_client_connect_cancel(struct http1_client_connect **attempt);
 /* A connection over T, which it takes over. */
 struct http1_client_conn *http1_client_conn_create(struct loop *l,
                                                    struct transport *t) returns_nonnull_;

@@ -25,8 +25,13 @@ struct http1_client_connect {
     void *context;
 };
 
-void http1_client_connect_cancel(struct http1_client_connect *a)
+void http1_client_connect_cancel(struct http1_client_connect **ap)
 {
+    struct http1_client_connect *a = *ap;
+
+    if (a == NULL)
+        return;
+    *ap = NULL;
     timer_stop(&a->timeout);
     timer_stop(&a->again);
     list_remove(&a->end.node);
@@ -50,7 +55,7 @@ static void end_attempt(struct http1_client_connect *a, enum err e)
         conn_opened(a->permission, http1_client_pooled(c), a->loop);
         a->permission = NULL;
     }
-    http1_client_connect_cancel(a);
+    http1_client_connect_cancel(&a);
     errno = error;
     cb(context, c, e);
 }

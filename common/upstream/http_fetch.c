@@ -13,13 +13,11 @@ void http_fetch_stop(struct http_fetch *f)
     if (f->loop == NULL)
         return;
     timer_stop(&f->timer);
-    if (f->attempt != NULL)
-        http1_client_connect_cancel(f->attempt);
+    http1_client_connect_cancel(&f->attempt);
     if (f->conn != NULL) {
         http1_client_cancel(f->conn);
         http1_client_close(f->conn);
     }
-    f->attempt = NULL;
     f->conn = NULL;
     text_fini(&f->q.bytes);
     f->loop = NULL;

@@ -453,8 +453,7 @@ static void backend_stop(struct backend *b, const char *why)
     if (s->in_use)
         stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, -1);
     active_check_stop(&s->check);
-    if (s->attempt != NULL)
-        http1_client_connect_cancel(s->attempt);
+    http1_client_connect_cancel(&s->attempt);
     timer_stop(&s->timer);
     list_remove(&s->leave.node);
     *s = (struct standby){0};

@@ -411,8 +411,5 @@ void exchange_leave_queues_(struct exchange *x)
         route_wait_cancel(&x->waits.route, x->app->pool);
     else if (wait == WAIT_CONNECTION)
         conn_cancel(&x->waits.conn);
-    if (x->waits.attempt != NULL) {
-        http1_client_connect_cancel(x->waits.attempt);
-        x->waits.attempt = NULL;
-    }
+    http1_client_connect_cancel(&x->waits.attempt);
 }

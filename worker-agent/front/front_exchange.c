@@ -136,10 +136,7 @@ static void count_buffered(struct front_exchange *x)
 static void leave_worker(struct front_exchange *x)
 {
     timer_stop(&x->abandoned);
-    if (x->attempt != NULL) {
-        http1_client_connect_cancel(x->attempt);
-        x->attempt = NULL;
-    }
+    http1_client_connect_cancel(&x->attempt);
     http1_client_give_back(&x->conn);
     x->worker_done = true;
     slot_leave(&x->at_slot);

@@ -119,36 +119,138 @@ static void connection_moves_between_loops(void **state)
     loop_destroy(there);
 }
 
+/* ---- connections of a pool ---- */
+
+struct pooled {
+    struct conn_pool *pool;
+    struct conn_backend *worker; /* of at most one connection */
+    struct conn_waiter waiter;
+};
+
+/* A pool of which the fixture's connection is none, and a permission to open one. */
+static struct pooled begin_pooled(struct fixture *f)
+{
+    const struct conn_pool_settings s = {.max_waiting = 1};
+    struct conn_checkout options = {0};
+    struct pooled p = {.pool = conn_pool_create(&http1_client_pool_ops, &f->loop, 1)};
+
+    p.worker = conn_pool_backend(p.pool, SLICE_LIT("w"), SLICE_LIT("1"), 1, &s);
+    assert_int_equal(conn_checkout(p.worker, f->loop, &options, &p.waiter), CONN_OPEN);
+    return p;
+}
+
+static void assert_pooled(const struct pooled *p, unsigned opening, unsigned in_use, unsigned idle)
+{
+    struct conn_backend_view view;
+
+    conn_backend_view(p->worker, &view);
+    assert_int_equal(view.opening, opening);
+    assert_int_equal(view.in_use, in_use);
+    assert_int_equal(view.idle, idle);
+}
+
+static void end_pooled(struct fixture *f, struct pooled *p)
+{
+    conn_pool_close_loop(p->pool, f->loop);
+    conn_backend_release(p->worker);
+    loop_turn(f->loop, 0);
+    loop_destroy(f->loop);
+    conn_pool_destroy(p->pool);
+    f->loop = loop_create(0);
+}
+
+/* Replaces the fixture's connection by one to A that is opened with the permission. */
+static void open_pooled(struct fixture *f, struct pooled *p, const struct addr *a)
+{
+    http1_client_close(f->conn);
+    raw_close(&f->worker);
+    f->conn = NULL;
+    f->connected = false;
+    f->attempt = http1_client_connect_tls(f->loop, a, NULL, p->worker, 5000, on_connect, f);
+}
+
 static void idle_connection_that_ends_leaves_its_pool(void **state)
 {
     struct fixture *f = *state;
-    struct conn_pool_settings s = {.max_waiting = 1};
-    struct conn_pool *pool = conn_pool_create(&http1_client_pool_ops, &f->loop, 1);
-    struct conn_backend *b = conn_pool_backend(pool, SLICE_LIT("w"), SLICE_LIT("1"), 1, &s);
-    struct conn_checkout options = {0};
-    struct conn_waiter waiter = {0};
-    struct conn_backend_view view;
+    struct pooled p = begin_pooled(f);
+    struct conn_backend_view view = {.idle = 1};
 
-    assert_int_equal(conn_checkout(b, f->loop, &options, &waiter), CONN_OPEN);
-    conn_opened(b, http1_client_pooled(f->conn), f->loop);
+    conn_opened(p.worker, http1_client_pooled(f->conn), f->loop);
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
-    struct pooled_conn *p = http1_client_pooled(f->conn);
-    f->conn = NULL;
-    conn_checkin(&p, f->loop);
-    conn_backend_view(b, &view);
-    assert_int_equal(view.idle, 1);
+    http1_client_give_back(&f->conn);
+    assert_pooled(&p, 0, 0, 1);
     raw_close(&f->worker);
     while (view.idle != 0) {
         loop_turn(f->loop, RAW_TURN_MS);
-        conn_backend_view(b, &view);
+        conn_backend_view(p.worker, &view);
     }
-    assert_int_equal(view.in_use, 0);
-    conn_pool_close_loop(pool, f->loop);
-    conn_backend_release(b);
-    loop_turn(f->loop, 0);
-    loop_destroy(f->loop);
-    conn_pool_destroy(pool);
-    f->loop = loop_create(0);
+    assert_pooled(&p, 0, 0, 0);
+    end_pooled(f, &p);
+}
+
+static void a_connection_that_is_opened_with_permission_is_in_the_pool(void **state)
+{
+    struct fixture *f = *state;
+    struct pooled p = begin_pooled(f);
+    struct conn_checkout options = {0};
+
+    open_pooled(f, &p, &f->addr);
+    assert_pooled(&p, 1, 0, 0);
+    raw_turn_until_set(f->loop, &f->connected);
+    raw_accept(f->loop, f->listener, &f->worker);
+    assert_pooled(&p, 0, 1, 0);
+    assert_false(http1_client_reused(f->conn));
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    http1_client_give_back(&f->conn);
+    assert_null(f->conn);
+    assert_pooled(&p, 0, 0, 1);
+    assert_int_equal(conn_checkout(p.worker, f->loop, &options, &p.waiter), CONN_REUSED);
+    f->conn = http1_client_of_pooled(p.waiter.conn);
+    assert_true(http1_client_reused(f->conn));
+    http1_client_give_back(&f->conn);
+    end_pooled(f, &p);
+}
+
+static void a_connection_with_a_request_in_progress_is_closed_when_given_back(void **state)
+{
+    struct fixture *f = *state;
+    struct pooled p = begin_pooled(f);
+    struct http1_client_request r = get_request(f);
+
+    conn_opened(p.worker, http1_client_pooled(f->conn), f->loop);
+    start(f, &r);
+    http1_client_give_back(&f->conn);
+    assert_null(f->conn);
+    assert_pooled(&p, 0, 0, 0);
+    http1_client_give_back(&f->conn);
+    end_pooled(f, &p);
+}
+
+static void an_attempt_that_is_given_up_returns_its_permission(void **state)
+{
+    struct fixture *f = *state;
+    struct pooled p = begin_pooled(f);
+
+    open_pooled(f, &p, &f->addr);
+    assert_pooled(&p, 1, 0, 0);
+    http1_client_connect_cancel(&f->attempt);
+    assert_null(f->attempt);
+    assert_pooled(&p, 0, 0, 0);
+    end_pooled(f, &p);
+}
+
+static void an_attempt_that_fails_returns_its_permission(void **state)
+{
+    struct fixture *f = *state;
+    struct pooled p = begin_pooled(f);
+    struct addr a;
+
+    assert_int_equal(addr_parse(SLICE_LIT("unix:/nonexistent/socket"), &a), ERR_OK);
+    open_pooled(f, &p, &a);
+    raw_turn_until_set(f->loop, &f->connected);
+    assert_int_equal(f->connect_error, ERR_CONNECT_REFUSED);
+    assert_pooled(&p, 0, 0, 0);
+    end_pooled(f, &p);
 }
 
 /* ---- validation of idle connections ---- */
@@ -320,7 +422,7 @@ static void connecting_can_be_cancelled(void **state)
     f->conn = NULL;
     f->connected = false;
     f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, NULL, 5000, on_connect, f);
-    http1_client_connect_cancel(f->attempt);
+    http1_client_connect_cancel(&f->attempt);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);
     assert_false(f->connected);
@@ -372,6 +474,10 @@ int main(void)
         TEST(idle_connection_that_ends_is_found_dead),
         TEST(connection_moves_between_loops),
         TEST(idle_connection_that_ends_leaves_its_pool),
+        TEST(a_connection_that_is_opened_with_permission_is_in_the_pool),
+        TEST(a_connection_with_a_request_in_progress_is_closed_when_given_back),
+        TEST(an_attempt_that_is_given_up_returns_its_permission),
+        TEST(an_attempt_that_fails_returns_its_permission),
         TEST(a_parked_connection_needs_no_check_in_a_turn_that_reported_nothing),
         TEST(a_connection_that_was_used_in_this_turn_is_checked_by_itself),
         TEST(between_turns_a_connection_is_checked_by_itself),
