@@ -164,6 +164,28 @@ void http_request_add_response(struct http_request *req, const char *name, struc
     http_request_add(req, &req->res.fields, slice_of(name), http_request_retain(req, value));
 }
 
+void http_request_take_response(struct http_request *req, const struct http1_head *head,
+                                uint32_t dropped)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < head->nheaders; ++i)
+        bytes += head->headers[i].name.len + head->headers[i].value.len;
+    char *at = http_request_take(req, bytes);
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct message_field *h = &head->headers[i];
+
+        if (!http1_head_passes(head, h, req->version, dropped))
+            continue;
+        char *value = put_slice(at, h->name);
+
+        http_request_add(req, &req->res.fields, (struct slice){at, h->name.len},
+                         (struct slice){value, h->value.len});
+        at = put_slice(value, h->value);
+    }
+}
+
 void message_fields_drop(struct message_fields *fields, uint32_t kinds)
 {
     size_t retained = 0;

@@ -121,6 +121,10 @@ enum request_fault request_check(struct http_request *req, const struct request_
 
 /* ---- fields of proxied messages; http_field.h of common/wire classifies them ---- */
 
+/* Adds copies of the fields of HEAD, a worker's response, to the response, except the kinds DROPPED
+ * (bits). */
+void http_request_take_response(struct http_request *req, const struct http1_head *head,
+                                uint32_t dropped);
 /* One line of a head. */
 void http_put_field(struct text *out, struct slice name, struct slice value);
 /* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field

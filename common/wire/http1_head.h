@@ -52,12 +52,13 @@ struct http1_head {
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out) must_check;
 /* Whether a 101 selects PROTOCOL, the one that was requested. */
 bool http1_head_switches_to(const struct http1_head *head, struct slice protocol);
-/* Whether F, a hop-by-hop field of HEAD, is passed on to a client of HTTP VERSION nevertheless: it
- * names the protocols that a 426 requires (RFC 9110 section 15.5.22). */
-static inline bool http1_head_requires(const struct http1_head *head, const struct message_field *f,
-                                       int version)
+/* Whether F of HEAD is passed on to a client of HTTP VERSION, if the kinds DROPPED (bits) are not.
+ * The field that names the protocols that a 426 requires always is (RFC 9110 section 15.5.22). */
+static inline bool http1_head_passes(const struct http1_head *head, const struct message_field *f,
+                                     int version, uint32_t dropped)
 {
-    return head->status == 426 && version < 0x200 && slice_eq_nocase(f->name, SLICE_LIT("upgrade"));
+    return (FIELD_BIT(f->kind) & dropped) == 0 || (head->status == 426 && version < 0x200 &&
+                                                   slice_eq_nocase(f->name, SLICE_LIT("upgrade")));
 }
 
 /* ---- requests ---- */

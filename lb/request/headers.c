@@ -130,8 +130,7 @@ static char *put_head(const struct headers_request *r, char *at)
     const struct http_request *req = r->req;
     const struct message_fields *fields = &req->fields;
     uint32_t sent = 0;
-    uint32_t dropped = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) |
-                       FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_OURS);
+    uint32_t dropped = FIELDS_HOP | FIELD_BIT(FIELD_OURS);
 
     /* When appending, all of them are written at the end with the load balancer's value. */
     if (r->forwarded != FORWARDED_OFF)
@@ -217,19 +216,12 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 /* Returns the kinds of fields that are not passed to the client. */
 static uint32_t not_for_client(const struct headers_response *r)
 {
-    uint32_t kinds = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_FRAMING) |
-                     FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE); /* the server writes its own */
+    /* The server writes its own date. */
+    uint32_t kinds = FIELDS_HOP | FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE);
 
     if (r->own_server)
         kinds |= FIELD_BIT(FIELD_SERVER);
     return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
-}
-
-/* Returns true if field F of HEAD is passed on; DROPPED: the kinds that are not. */
-static inline bool is_passed_on(const struct headers_response *r, const struct http1_head *head,
-                                const struct message_field *f, uint32_t dropped)
-{
-    return (FIELD_BIT(f->kind) & dropped) == 0 || http1_head_requires(head, f, r->req->version);
 }
 
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
@@ -238,30 +230,19 @@ void headers_add_to(struct http_request *req, struct message_fields *fields, str
     http_request_add(req, fields, http_request_retain(req, name), http_request_retain(req, value));
 }
 
+static inline void take_status(struct http_request *req, const struct http1_head *head)
+{
+    req->res.status = head->status;
+    req->res.reason =
+        slice_is(head->reason, "OK") ? "OK" : http_request_retain(req, head->reason).p;
+}
+
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
     struct http_request *req = r->req;
-    uint32_t dropped = not_for_client(r);
-    size_t bytes = head->reason.len + 1;
 
-    for (size_t i = 0; i < head->nheaders; ++i)
-        bytes += head->headers[i].name.len + head->headers[i].value.len;
-    char *at = http_request_take(req, bytes);
-
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct message_field *h = &head->headers[i];
-
-        if (!is_passed_on(r, head, h, dropped))
-            continue;
-        char *value = put_slice(at, h->name);
-
-        http_request_add(req, &req->res.fields, (struct slice){at, h->name.len},
-                         (struct slice){value, h->value.len});
-        at = put_slice(value, h->value);
-    }
-    req->res.status = head->status;
-    req->res.reason = at;
-    *put_slice(at, head->reason) = '\0';
+    http_request_take_response(req, head, not_for_client(r));
+    take_status(req, head);
     if (r->websocket)
         http_request_add_response(req, "Upgrade", SLICE_LIT("websocket"));
     if (r->via)
@@ -289,16 +270,14 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if (is_passed_on(r, head, h, dropped))
+        if (http1_head_passes(head, h, req->version, dropped))
             at = put_line(at, h->name, h->value);
     }
     if (r->via)
         at = put_via(at, 0x100 + head->minor_version);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
-    req->res.status = head->status;
-    req->res.reason =
-        slice_is(head->reason, "OK") ? "OK" : http_request_retain(req, head->reason).p;
+    take_status(req, head);
     return (size_t)(at - lines);
 }
 

@@ -466,17 +466,11 @@ static void copy_headers(struct front_exchange *x, const struct http1_head *head
 {
     struct http_request *req = x->response->req;
     bool to_load_balancer = !is_direct(x);
+    /* Those between agents and load balancers are another agent's if it wrote the response;
+     * "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
+    uint32_t ours = x->passed_on && to_load_balancer ? 0 : FIELD_BIT(FIELD_OURS);
 
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct message_field *h = &head->headers[i];
-
-        /* Those between agents and load balancers are another agent's if it wrote the response;
-         * "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
-        if ((!http_field_is_hop(h->kind) || http1_head_requires(head, h, req->version)) &&
-            h->kind != FIELD_DATE && (h->kind != FIELD_OURS || (x->passed_on && to_load_balancer)))
-            http_request_add(req, &req->res.fields, http_request_retain(req, h->name),
-                             http_request_retain(req, h->value));
-    }
+    http_request_take_response(req, head, FIELDS_HOP | FIELD_BIT(FIELD_DATE) | ours);
     if (to_load_balancer && !x->passed_on)
         front_put_backlog(req, slot_backlog(&x->at_slot));
 }
