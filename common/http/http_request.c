@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/http/http_request.h"
 
-#include "common/base/bytes.h"
-
 enum {
     FIELDS_FIRST = 8, /* initial room of a response's fields: enough for most */
 };
@@ -216,17 +214,96 @@ const struct message_field *message_fields_find(const struct message_fields *fie
     return NULL;
 }
 
-/* ---- fields of proxied messages ---- */
+/* ---- requests that are sent on ---- */
 
-void http_put_field(struct text *out, struct slice name, struct slice value)
+/* Writes all fields of one kind as a single one, with LAST (may be empty) at its end. */
+static noinline_ char *put_merged(char *at, const struct message_fields *fields,
+                                  enum http_field kind, struct slice name, struct slice glue,
+                                  struct slice last)
 {
-    /* Room for all at once; the rest is then mere copying. */
-    char *at = text_reserve(out, name.len + value.len + PUT_LINE_EXTRA);
+    bool first = true;
 
-    out->len = (size_t)(put_line(at, name, value) - out->p);
+    at = PUT(put_slice(at, name), ": ");
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (fields->at[i].kind != kind)
+            continue;
+        if (!first)
+            at = put_slice(at, glue);
+        at = put_slice(at, fields->at[i].value);
+        first = false;
+    }
+    if (last.len != 0) {
+        if (!first)
+            at = put_slice(at, glue);
+        at = put_slice(at, last);
+    }
+    return PUT(at, "\r\n");
 }
 
-void http_put_length(struct slice method, struct slice body, struct text *out)
+static char *put_head(const struct forwarded_request *r, char *at)
+{
+    const struct http_request *req = r->req;
+    const struct message_fields *fields = &req->fields;
+    uint32_t sent = 0;
+    uint32_t dropped = FIELDS_HOP | r->dropped;
+
+    /* When appending, all of them are written at the end with the new one. */
+    if (r->forwards)
+        dropped |= FIELD_BIT(FIELD_FOR);
+    if (r->forwards && !r->appends)
+        dropped |=
+            FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED);
+    if (r->request_id.len != 0)
+        dropped |= FIELD_BIT(FIELD_REQUEST_ID);
+    at = PUT(put_slice(at, req->method), " ");
+    at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
+    at = PUT_LINE(at, "Host", r->authority);
+    for (size_t i = 0; i < fields->n; ++i) {
+        const struct message_field *f = &fields->at[i];
+        uint32_t kind = FIELD_BIT(f->kind);
+
+        if ((kind & dropped) != 0)
+            continue;
+        sent |= kind;
+        if (f->kind != FIELD_COOKIE) {
+            at = put_line(at, f->name, f->value);
+            continue;
+        }
+        at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
+        dropped |= kind;
+    }
+    if (r->forwards && !r->appends)
+        at = PUT_LINE(at, "X-Forwarded-For", r->client);
+    else if (r->forwards)
+        at = put_merged(at, fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"), SLICE_LIT(", "),
+                        r->client);
+    if (r->forwards && (sent & FIELD_BIT(FIELD_PROTO)) == 0)
+        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
+                    : PUT(at, "X-Forwarded-Proto: http\r\n");
+    if (r->forwards && (sent & FIELD_BIT(FIELD_FORWARDED_HOST)) == 0)
+        at = PUT_LINE(at, "X-Forwarded-Host",
+                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
+    if (r->client_verdict.p != NULL)
+        at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
+    if (r->client_subject.p != NULL)
+        at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
+    if (r->via)
+        at = http_put_via(at, req->version);
+    if (r->request_id.len != 0)
+        at = PUT_LINE(at, "X-Request-ID", r->request_id);
+    if (r->cls.len != 0)
+        at = PUT_LINE(at, "Resumelb-Class", r->cls);
+    if (r->fingerprint.len != 0)
+        at = PUT_LINE(at, "Resumelb-Classifier", r->fingerprint);
+    at = put_slice(at, r->more);
+    if (r->websocket)
+        at = PUT(at, "Connection: upgrade\r\nUpgrade: websocket\r\n");
+    return at;
+}
+
+/* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field
+ * even for an empty body. */
+static void put_length(struct slice method, struct slice body, struct text *out)
 {
     /* RFC 9110 8.6 */
     if (body.p == NULL && !slice_is(method, "POST") && !slice_is(method, "PUT") &&
@@ -234,6 +311,30 @@ void http_put_length(struct slice method, struct slice body, struct text *out)
         return;
     text_add(out, SLICE_LIT("Content-Length: "));
     text_add_u64(out, body.p != NULL ? body.len : 0);
+    text_add(out, SLICE_LIT("\r\n"));
+}
+
+void http_put_request(const struct forwarded_request *r, struct text *out)
+{
+    const struct message_fields *fields = &r->req->fields;
+    /* For everything that put_head() writes. Merged fields need less than separate ones. */
+    size_t room =
+        sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
+               "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
+               "Via: 1.1 resumelb\r\nX-Request-ID: \r\nResumelb-Class: \r\n"
+               "Resumelb-Classifier: \r\nConnection: upgrade\r\nUpgrade: websocket\r\n") +
+        r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
+        r->client.len + r->client_verdict.len + r->client_subject.len + r->request_id.len +
+        r->cls.len + r->fingerprint.len + r->more.len;
+
+    for (size_t i = 0; i < fields->n; ++i)
+        room += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
+    char *start = text_reserve(out, room);
+    size_t bytes = (size_t)(put_head(r, start) - start);
+
+    ASSERT(bytes <= room);
+    out->len += bytes;
+    put_length(r->req->method, r->req->body, out);
     text_add(out, SLICE_LIT("\r\n"));
 }
 

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "common/base/bytes.h"
 #include "common/base/memory.h"
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
@@ -125,10 +126,33 @@ enum request_fault request_check(struct http_request *req, const struct request_
  * (bits). */
 void http_request_take_response(struct http_request *req, const struct http1_head *head,
                                 uint32_t dropped);
-/* One line of a head. */
-void http_put_field(struct text *out, struct slice name, struct slice value);
-/* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field
- * even for an empty body. */
-void http_put_length(struct slice method, struct slice body, struct text *out);
+/* What a proxy adds to each message, which it received with VERSION. */
+static inline char *http_put_via(char *at, int version)
+{
+    if (version == 0x101)
+        return PUT(at, "Via: 1.1 resumelb\r\n");
+    return version == 0x100 ? PUT(at, "Via: 1.0 resumelb\r\n") : PUT(at, "Via: 2 resumelb\r\n");
+}
+
+/* A request as it is sent on. Texts that are empty are not sent. */
+struct forwarded_request {
+    const struct http_request *req;
+    struct slice target, authority;
+    uint32_t dropped; /* kinds of fields that are not sent (bits); FIELDS_HOP never are */
+    /* X-Forwarded-* are sent: For is CLIENT; if APPENDS, behind the addresses that REQ has, and its
+     * other X-Forwarded-* are sent instead of these. */
+    bool forwards, appends;
+    struct slice client;         /* address of the client, or of the connected peer, without port */
+    bool tls;                    /* the client uses TLS */
+    struct slice forwarded_host; /* stated by a trusted proxy; empty: AUTHORITY */
+    struct slice client_verdict, client_subject; /* of its certificate; p == NULL: absent */
+    bool via;                                    /* adds Via */
+    struct slice request_id; /* replaces the client's, which is sent unchanged otherwise */
+    struct slice cls, fingerprint;
+    struct slice more; /* further whole lines */
+    bool websocket;    /* asks for the upgrade */
+};
+/* Appends the complete head to OUT. */
+void http_put_request(const struct forwarded_request *r, struct text *out);
 /* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
 const char *http_status_reason(int status) noinline_;

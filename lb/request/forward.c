@@ -453,15 +453,20 @@ struct slice exchange_head(struct exchange *x, const struct home_report *home)
     char subject[CLIENT_SUBJECT_MAX];
     struct client_certificate client = client_certificate_of(http_conn_ssl(x->conn), subject);
     const struct app_settings *s = exchange_settings(x);
-    struct headers_request r = {
+    bool appends = s->forwarded_for == FORWARDED_APPEND;
+    struct text reported = {0};
+    struct forwarded_request r = {
         .req = x->req,
         .target = x->target,
         .authority = x->authority,
-        .peer = x->peer,
-        .client = x->client,
-        .forwarded_host = x->forwarded_host,
+        .dropped = FIELD_BIT(FIELD_OURS),
+        .forwards = s->forwarded_for != FORWARDED_OFF,
+        .appends = appends,
+        .client = appends ? x->peer : x->client,
         .tls = x->tls,
-        .forwarded = s->forwarded_for,
+        .forwarded_host = x->forwarded_host,
+        .client_verdict = client.verdict,
+        .client_subject = client.subject,
         .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .cls = x->cls,
@@ -469,11 +474,16 @@ struct slice exchange_head(struct exchange *x, const struct home_report *home)
         .websocket = x->websocket,
     };
 
-    r.home = home;
-    r.client_verdict = client.verdict;
-    r.client_subject = client.subject;
+    if (home != NULL) {
+        text_add(&reported, SLICE_LIT("Resumelb-Home: "));
+        home_report_print(home, &reported);
+        text_add(&reported, SLICE_LIT("\r\n"));
+        r.more = text_slice(&reported);
+    }
     text_clear(&x->front->head);
-    headers_put_request(&r, &x->front->head);
+    http_put_request(&r, &x->front->head);
+    if (home != NULL)
+        text_fini(&reported);
     return text_slice(&x->front->head);
 }
 

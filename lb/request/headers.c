@@ -92,125 +92,6 @@ struct cache_request headers_cache_request(const struct http_request *req)
     };
 }
 
-/* ---- requests: the head a worker gets ---- */
-
-/* Writes all fields of one kind as a single one, with LAST (may be empty) at its end. */
-static noinline_ char *put_merged(char *at, const struct message_fields *fields,
-                                  enum http_field kind, struct slice name, struct slice glue,
-                                  struct slice last)
-{
-    bool first = true;
-
-    at = PUT(put_slice(at, name), ": ");
-    for (size_t i = 0; i < fields->n; ++i) {
-        if (fields->at[i].kind != kind)
-            continue;
-        if (!first)
-            at = put_slice(at, glue);
-        at = put_slice(at, fields->at[i].value);
-        first = false;
-    }
-    if (last.len != 0) {
-        if (!first)
-            at = put_slice(at, glue);
-        at = put_slice(at, last);
-    }
-    return PUT(at, "\r\n");
-}
-
-static char *put_via(char *at, int version)
-{
-    if (version == 0x101)
-        return PUT(at, "Via: 1.1 resumelb\r\n");
-    return version == 0x100 ? PUT(at, "Via: 1.0 resumelb\r\n") : PUT(at, "Via: 2 resumelb\r\n");
-}
-
-static char *put_head(const struct headers_request *r, char *at)
-{
-    const struct http_request *req = r->req;
-    const struct message_fields *fields = &req->fields;
-    uint32_t sent = 0;
-    uint32_t dropped = FIELDS_HOP | FIELD_BIT(FIELD_OURS);
-
-    /* When appending, all of them are written at the end with the load balancer's value. */
-    if (r->forwarded != FORWARDED_OFF)
-        dropped |= FIELD_BIT(FIELD_FOR);
-    if (r->forwarded == FORWARDED_SET)
-        dropped |=
-            FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED);
-    if (r->request_id.len != 0)
-        dropped |= FIELD_BIT(FIELD_REQUEST_ID);
-    at = PUT(put_slice(at, req->method), " ");
-    at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
-    at = PUT_LINE(at, "Host", r->authority);
-    for (size_t i = 0; i < fields->n; ++i) {
-        const struct message_field *f = &fields->at[i];
-        uint32_t kind = FIELD_BIT(f->kind);
-
-        if ((kind & dropped) != 0)
-            continue;
-        sent |= kind;
-        if (f->kind != FIELD_COOKIE) {
-            at = put_line(at, f->name, f->value);
-            continue;
-        }
-        at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
-        dropped |= kind;
-    }
-    if (r->forwarded == FORWARDED_SET)
-        at = PUT_LINE(at, "X-Forwarded-For", r->client);
-    else if (r->forwarded != FORWARDED_OFF)
-        at = put_merged(at, fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"), SLICE_LIT(", "),
-                        r->peer);
-    if (r->forwarded != FORWARDED_OFF && (sent & FIELD_BIT(FIELD_PROTO)) == 0)
-        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
-                    : PUT(at, "X-Forwarded-Proto: http\r\n");
-    if (r->forwarded != FORWARDED_OFF && (sent & FIELD_BIT(FIELD_FORWARDED_HOST)) == 0)
-        at = PUT_LINE(at, "X-Forwarded-Host",
-                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
-    if (r->client_verdict.p != NULL)
-        at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
-    if (r->client_subject.p != NULL)
-        at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
-    if (r->via)
-        at = put_via(at, req->version);
-    if (r->request_id.len != 0)
-        at = PUT_LINE(at, "X-Request-ID", r->request_id);
-    at = PUT_LINE(at, "Resumelb-Class", r->cls);
-    return PUT_LINE(at, "Resumelb-Classifier", r->fingerprint);
-}
-
-void headers_put_request(const struct headers_request *r, struct text *out)
-{
-    const struct message_fields *fields = &r->req->fields;
-    /* For everything that put_head() writes. Merged fields need less than separate ones. */
-    size_t room =
-        sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
-               "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
-               "Via: 1.1 resumelb\r\nX-Request-ID: \r\nResumelb-Class: \r\n"
-               "Resumelb-Classifier: \r\n") +
-        r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
-        r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len +
-        r->request_id.len + r->cls.len + r->fingerprint.len;
-
-    for (size_t i = 0; i < fields->n; ++i)
-        room += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
-    char *start = text_reserve(out, room);
-    size_t bytes = (size_t)(put_head(r, start) - start);
-
-    ASSERT(bytes <= room);
-    out->len += bytes;
-    if (r->home != NULL) {
-        text_add(out, SLICE_LIT("Resumelb-Home: "));
-        home_report_print(r->home, out);
-        text_add(out, SLICE_LIT("\r\n"));
-    }
-    if (r->websocket)
-        text_add(out, SLICE_LIT("Connection: upgrade\r\nUpgrade: websocket\r\n"));
-    http_put_length(r->req->method, r->req->body, out);
-    text_add(out, SLICE_LIT("\r\n"));
-}
-
 /* ---- responses ---- */
 
 /* Returns the kinds of fields that are not passed to the client. */
@@ -274,7 +155,7 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
             at = put_line(at, h->name, h->value);
     }
     if (r->via)
-        at = put_via(at, 0x100 + head->minor_version);
+        at = http_put_via(at, 0x100 + head->minor_version);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     take_status(req, head);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Header fields in transit: which are passed on, dropped, or added; and the head of a request as a
- * worker gets it. Stateless; on the exchange's loop.
+ * Header fields in transit: which are passed on, dropped, or added. The head of a request as a
+ * worker gets it is written by http_put_request(). Stateless; on the exchange's loop.
  *
  * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (which is
  * generated), and Resumelb-*. A name is compared with '_' taken for '-', because CGI-like
@@ -11,7 +11,6 @@
 
 #include "common/base/text.h"
 #include "common/http/http_request.h"
-#include "common/skills/home_records.h"
 #include "common/wire/cache_rules.h"
 
 enum {
@@ -32,24 +31,6 @@ enum err headers_max_forwards(const struct message_fields *fields,
                               uint64_t *out) must_check noinline_;
 /* Describes REQ for the rules of shared responses. Borrowed from REQ until its fields change. */
 struct cache_request headers_cache_request(const struct http_request *req);
-
-struct headers_request {
-    const struct http_request *req;
-    struct slice target, authority;
-    struct slice peer;           /* address of the connected client or proxy, without port */
-    struct slice client;         /* address of the client: PEER, or as stated by a trusted proxy */
-    struct slice forwarded_host; /* stated by a trusted proxy; empty: none */
-    bool tls;                    /* the client uses TLS */
-    int forwarded;               /* FORWARDED_* of lb/settings/settings.h */
-    bool via;                    /* adds Via */
-    struct slice request_id;     /* empty: the client's is forwarded unchanged */
-    struct slice cls, fingerprint;
-    const struct home_report *home; /* sent to the worker's agent; NULL: nothing */
-    bool websocket;
-    struct slice client_verdict, client_subject; /* p == NULL: absent */
-};
-/* Appends the complete head to OUT. REQ must have passed headers_check_request(). */
-void headers_put_request(const struct headers_request *r, struct text *out);
 
 struct headers_response {
     struct http_request *req;

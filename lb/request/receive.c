@@ -153,9 +153,9 @@ static void put_trace(const struct exchange *x, struct text *out)
         if (http_field_is_hop(f->kind) || f->kind == FIELD_COOKIE || f->kind == FIELD_OURS ||
             SLICE_IS_WORD(f->name, "authorization"))
             continue;
-        char *lower = http_request_take(x->req, f->name.len + 1);
+        char *lower = http_request_take(x->req, f->name.len);
         ascii_lower_copy(lower, f->name);
-        http_put_field(out, (struct slice){lower, f->name.len}, f->value);
+        text_addf(out, "%.*s: %.*s\r\n", (int)f->name.len, lower, SLICE_FMT(f->value));
     }
     text_add(out, SLICE_LIT("\r\n"));
 }

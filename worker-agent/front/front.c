@@ -39,81 +39,7 @@ void front_read_class(const struct http_request *req, struct request_class *out)
     }
 }
 
-/* ---- to the process ---- */
-
-/* Of the product's own headers, a process receives only the class set by a load balancer. */
-static bool is_forwarded(const struct front_recipient *to, const struct message_field *field)
-{
-    switch (field->kind) {
-    case FIELD_HOP:
-    case FIELD_CONNECTION:
-    case FIELD_FRAMING:
-        return false;
-    case FIELD_OURS:
-        return to->agent ||
-               (to->peer == NULL && slice_eq_nocase(field->name, SLICE_LIT("resumelb-class")) &&
-                resume_is_class(field->value));
-    case FIELD_FOR:
-        /* All of them become one, with the peer at its end. */
-        return to->peer == NULL;
-    case FIELD_PROTO:
-    case FIELD_FORWARDED_HOST:
-    case FIELD_FORWARDED:
-    case FIELD_CLAIM:
-    case FIELD_REQUEST_ID:
-    case FIELD_CLIENT_CERTIFICATE:
-        return to->peer == NULL || to->trusted;
-    case FIELD_OTHER:
-    case FIELD_COOKIE:
-    case FIELD_DATE:
-    case FIELD_SERVER:
-    case FIELD_REFERER:
-    case FIELD_USER_AGENT:
-    case FIELD_PRIORITY:
-        break;
-    }
-    return true;
-}
-
-void front_write_head(const struct http_request *req, const struct front_recipient *to,
-                      struct text *out)
-{
-    const struct message_fields *fields = &req->fields;
-    char peer[ADDR_TEXT_MAX];
-
-    text_add(out, req->method);
-    text_add_char(out, ' ');
-    text_add(out, req->target);
-    text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
-    http_put_field(out, SLICE_LIT("Host"), req->authority);
-    for (size_t i = 0; i < fields->n; ++i) {
-        if (is_forwarded(to, &fields->at[i]))
-            http_put_field(out, fields->at[i].name, fields->at[i].value);
-    }
-    /* X-Forwarded-*, as a server does that clients connect to. */
-    if (to->peer != NULL) {
-        text_add(out, SLICE_LIT("X-Forwarded-For: "));
-        for (size_t i = 0; to->trusted && i < fields->n; ++i) {
-            if (fields->at[i].kind != FIELD_FOR)
-                continue;
-            text_add(out, fields->at[i].value);
-            text_add(out, SLICE_LIT(", "));
-        }
-        text_add(out, slice_of(addr_host(to->peer, peer)));
-        text_add(out, SLICE_LIT("\r\n"));
-        if (!to->trusted || !message_fields_may_have(fields, FIELD_BIT(FIELD_PROTO)))
-            http_put_field(out, SLICE_LIT("X-Forwarded-Proto"),
-                           slice_of(to->tls ? "https" : "http"));
-        if (!to->trusted || !message_fields_may_have(fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
-            http_put_field(out, SLICE_LIT("X-Forwarded-Host"), req->authority);
-    }
-    if (http_request_wants_websocket(req)) {
-        http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
-        http_put_field(out, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
-    }
-    http_put_length(req->method, req->body, out);
-    text_add(out, SLICE_LIT("\r\n"));
-}
+/* ---- requests ---- */
 
 void front_put_backlog(struct http_request *req, size_t backlog)
 {
@@ -123,8 +49,6 @@ void front_put_backlog(struct http_request *req, size_t backlog)
 
     http_request_add_response(req, "Resumelb-Backlog", (struct slice){digits, n});
 }
-
-/* ---- requests ---- */
 
 /* For requests that get a response here and now: nothing is to be done at their end. */
 static void on_rejected_closed(unused_ void *context, unused_ bool done)

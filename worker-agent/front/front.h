@@ -56,20 +56,8 @@ struct request_class {
     struct home_report reported;
 };
 
-/* The recipient of a request head. */
-struct front_recipient {
-    bool agent; /* another agent, not a process: all headers of load balancers are included */
-    /* The client of an application's own address. NULL: a load balancer has set its headers. */
-    const struct addr *peer;
-    bool tls;     /* PEER has connected with TLS */
-    bool trusted; /* PEER is trusted to report previous clients (X-Forwarded-*) */
-};
-
 /* Resumelb-Class and Resumelb-Classifier; a malformed header is treated as absent. */
 void front_read_class(const struct http_request *req, struct request_class *out);
-/* Appends the complete request head. */
-void front_write_head(const struct http_request *req, const struct front_recipient *to,
-                      struct text *out);
 /* Adds Resumelb-Backlog to REQ->res, which reports the slot's backlog to a load balancer. */
 void front_put_backlog(struct http_request *req, size_t backlog);
 

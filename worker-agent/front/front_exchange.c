@@ -290,6 +290,36 @@ static void front_respond(struct front_exchange *x, enum agent_outcome o)
     text_fini(&text);
 }
 
+/* ---- the head ---- */
+
+/* Writes the request's head for a process, or for another agent. Of the product's own fields, a
+ * process gets only the class set by a load balancer; of a client of the application's own address,
+ * X-Forwarded-*, as a server sets it that clients connect to. */
+static void write_head(struct front_exchange *x, bool to_agent)
+{
+    const struct http_request *req = x->response->req;
+    bool direct = is_direct(x);
+    char client[ADDR_TEXT_MAX];
+    struct forwarded_request r = {.req = req,
+                                  .target = req->target,
+                                  .authority = req->authority,
+                                  .dropped = to_agent ? 0 : FIELD_BIT(FIELD_OURS),
+                                  .cls = to_agent || direct ? SLICE_NULL : x->cls.cls,
+                                  .websocket = x->upgrade};
+
+    if (direct) {
+        const struct addr *peer = http_conn_peer(x->response->conn);
+
+        r.forwards = true;
+        r.appends = networks_have(x->front->allow, peer);
+        r.dropped |= r.appends ? 0 : FIELD_CLAIMS;
+        r.client = addr_host_slice(peer, client);
+        r.tls = http_conn_client_has_tls(x->response->conn);
+    }
+    text_clear(&x->head);
+    http_put_request(&r, &x->head);
+}
+
 /* ---- passing on ---- */
 
 /*
@@ -332,10 +362,8 @@ static bool front_pass_on(struct front_exchange *x, enum agent_outcome why)
     x->at_slot.addr = to;
     x->at_slot.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
                                            SLICE_LIT("new-agent"), 0, &cs);
-    if (!is_direct(x)) {
-        text_clear(&x->head);
-        front_write_head(x->response->req, &(struct front_recipient){.agent = true}, &x->head);
-    }
+    if (!is_direct(x))
+        write_head(x, true);
     x->passed_on = true;
     /* The other agent applies its time-outs, and judges the process by the result. */
     x->unready = true;
@@ -756,8 +784,6 @@ void exchange_start(struct agent_front *f, const struct front_listener *listener
     struct http_response *response = http_request_take(req, sizeof(*response));
     struct front_exchange *x = xcalloc(1, sizeof(*x));
     struct slice target = req->target;
-    const struct addr *peer = http_conn_peer(conn);
-    struct front_recipient to = {.agent = false};
 
     x->front = f;
     x->listener = listener;
@@ -776,17 +802,13 @@ void exchange_start(struct agent_front *f, const struct front_listener *listener
     /* HTTP/1.0 permits this, but applications reject an empty Host. */
     if (req->authority.len == 0)
         req->authority = http_conn_host(conn, req);
-    if (is_direct(x))
-        to = (struct front_recipient){.peer = peer,
-                                      .tls = http_conn_client_has_tls(conn),
-                                      .trusted = networks_have(f->allow, peer)};
-    front_write_head(req, &to, &x->head);
+    http_response_init(response, req, conn, &response_events, x);
+    write_head(x, false);
     list_push_back(&f->exchanges, &x->node);
     front_count(x, AGENT_STAT_requests);
     /* The path without the query, which makes URLs of its own and may have secrets. The body is
      * already complete: handlers are called only after the whole request was received. */
     trace_request_begin(&x->trace, f->trace, req->method, slice_cut(&target, '?'), x->body.len);
-    http_response_init(response, req, conn, &response_events, x);
     acquire_process(x);
 }
 

@@ -115,32 +115,6 @@ static void a_retained_value_is_a_terminated_copy(void **state)
     assert_string_equal(http_request_retain(req, SLICE_NULL).p, "");
 }
 
-/* ---- fields of proxied messages ---- */
-
-static void expect_length(const char *method, char *body, const char *line)
-{
-    struct text out = {0};
-
-    http_put_length(slice_of(method), body != NULL ? slice_of(body) : SLICE_NULL, &out);
-    assert_string_equal(text_cstr(&out), line);
-    text_fini(&out);
-}
-
-static void a_length_is_reported_for_a_body_or_none_where_one_is_expected(void **state)
-{
-    char body[] = "four";
-    char empty[] = "";
-
-    (void)state;
-    expect_length("POST", body, "Content-Length: 4\r\n");
-    expect_length("POST", NULL, "Content-Length: 0\r\n");
-    expect_length("PATCH", NULL, "Content-Length: 0\r\n");
-    expect_length("GET", NULL, "");
-    expect_length("DELETE", NULL, "");
-    expect_length("GET", empty, "Content-Length: 0\r\n");
-    expect_length("DELETE", body, "Content-Length: 4\r\n");
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -151,7 +125,6 @@ int main(void)
         TEST(kinds_are_reported_and_dropped_by_what_fields_are),
         TEST(path_is_one_however_it_is_written),
         TEST(a_retained_value_is_a_terminated_copy),
-        cmocka_unit_test(a_length_is_reported_for_a_body_or_none_where_one_is_expected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 foreach(noun
     body_sink http1_server_end http1_server_pieces http1_server http2_server http2_urgency http_balance http_conn http_idle http_response
-    http_response_move http_request http_server http_tls request_check)
+    http_response_move forwarded_request http_request http_server http_tls request_check)
   rlb_unit_test(http/${noun} LINK rlb::http)
 endforeach()
 set_tests_properties(unit.http.http_balance PROPERTIES LABELS "unit;thread")

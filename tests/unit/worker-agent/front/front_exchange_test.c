@@ -561,8 +561,8 @@ static void a_process_receives_the_class_and_no_other_header_of_load_balancers(v
                 "0123456789abcdef\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: x-hop\r\n"
                 "X-Hop: 1\r\n\r\n");
     rig_process_got(r, 0, "p0",
-                    "GET /a HTTP/1.1\r\nHost: h\r\nResumelb-Class: c1\r\n"
-                    "X-Forwarded-For: 192.0.2.1\r\n\r\n");
+                    "GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n"
+                    "Resumelb-Class: c1\r\n\r\n");
     rig_client_got(r, RIG_GOT_OK);
     rig_client(r, "own");
     rig_send(r, "GET /a HTTP/1.1\r\nHost: h\r\nResumelb-Class: c1\r\n\r\n");
