@@ -69,6 +69,15 @@ static inline uint64_t load_relaxed(const _Atomic uint64_t *n)
     return atomic_load_explicit(n, memory_order_relaxed);
 }
 
+/* Defines TYPE_ref(), which returns P with one more reference; NULL for NULL. */
+#define DEFINE_REF(type)                                                                           \
+    struct type *type##_ref(struct type *p)                                                        \
+    {                                                                                              \
+        if (p != NULL)                                                                             \
+            atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);                          \
+        return p;                                                                                  \
+    }
+
 /* For qsort() of elements that begin with a double: the greatest first. */
 static inline int descending_reals(const void *a, const void *b)
 {

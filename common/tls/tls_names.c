@@ -30,11 +30,7 @@ struct tls_names *tls_names_create(void)
     return n;
 }
 
-struct tls_names *tls_names_ref(struct tls_names *n)
-{
-    atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
-    return n;
-}
+DEFINE_REF(tls_names)
 
 void tls_names_unref(struct tls_names *n)
 {

@@ -49,11 +49,7 @@ struct tls_tickets *tls_tickets_create(void)
     return t;
 }
 
-struct tls_tickets *tls_tickets_ref(struct tls_tickets *t)
-{
-    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
-}
+DEFINE_REF(tls_tickets)
 
 void tls_tickets_unref(struct tls_tickets *t)
 {

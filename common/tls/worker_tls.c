@@ -97,11 +97,7 @@ struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct 
     return NULL;
 }
 
-struct worker_tls *worker_tls_ref(struct worker_tls *t)
-{
-    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
-}
+DEFINE_REF(worker_tls)
 
 void worker_tls_unref(struct worker_tls *t)
 {
@@ -181,11 +177,7 @@ struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
     return p;
 }
 
-struct tls_peer *tls_peer_ref(struct tls_peer *p)
-{
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
-    return p;
-}
+DEFINE_REF(tls_peer)
 
 void tls_peer_unref(struct tls_peer *p)
 {

@@ -60,11 +60,7 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct li
     return snapshot;
 }
 
-struct app_snapshot *app_snapshot_ref(struct app_snapshot *s)
-{
-    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-    return s;
-}
+DEFINE_REF(app_snapshot)
 
 void app_snapshot_unref(struct app_snapshot *s)
 {

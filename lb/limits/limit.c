@@ -19,11 +19,7 @@ struct limit_counter *limit_counter_create(const char *name)
     return c;
 }
 
-struct limit_counter *limit_counter_ref(struct limit_counter *c)
-{
-    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
-    return c;
-}
+DEFINE_REF(limit_counter)
 
 void limit_counter_unref(struct limit_counter *c)
 {
@@ -108,12 +104,7 @@ struct limit_set *limit_set_create(const struct limit *limits, size_t n)
     return r;
 }
 
-struct limit_set *limit_set_ref(struct limit_set *r)
-{
-    if (r != NULL)
-        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
-    return r;
-}
+DEFINE_REF(limit_set)
 
 void limit_set_unref(struct limit_set *r)
 {

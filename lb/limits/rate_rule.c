@@ -19,11 +19,7 @@ struct rate_counter *rate_counter_create(size_t max_keys)
     return c;
 }
 
-struct rate_counter *rate_counter_ref(struct rate_counter *c)
-{
-    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
-    return c;
-}
+DEFINE_REF(rate_counter)
 
 void rate_counter_unref(struct rate_counter *c)
 {
@@ -99,12 +95,7 @@ static bool compile_rule(const struct rate_settings *s, const struct limit_setti
 
 /* ---- sets ---- */
 
-struct rate_rules *rate_rules_ref(struct rate_rules *r)
-{
-    if (r != NULL)
-        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
-    return r;
-}
+DEFINE_REF(rate_rules)
 
 void rate_rules_unref(struct rate_rules *r)
 {

@@ -19,12 +19,7 @@ struct header_rules *header_rules_create(void)
     return r;
 }
 
-struct header_rules *header_rules_ref(struct header_rules *r)
-{
-    if (r != NULL)
-        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
-    return r;
-}
+DEFINE_REF(header_rules)
 
 static void rule_fini(struct header_rule *rule)
 {
