@@ -1,5 +1,5 @@
 # cmake -DOUT=assets.h -DFILES=a.html;b.js -P Embed.cmake: each file as "static const unsigned char asset_a_html[]".
-# For files that an admin address serves unchanged. Directories call rlb_assets() in Module.cmake.
+# For files that a program serves or prints. Directories call rlb_assets() in Module.cmake.
 set(text "/* Made by cmake/Embed.cmake. */\n")
 foreach(file ${FILES})
   get_filename_component(name ${file} NAME)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl completion: what bash and zsh complete, made of the table of commands. The
- * build installs its output.
+ * resumelbctl completion: what bash and zsh complete, made of the table of commands, which
+ * takes the place of each % in assets/. The build installs its output.
  */
+#include "assets.h"
 #include "ctl/cli/ctl.h"
 
 #include <stdio.h>
@@ -58,42 +59,12 @@ static void add_bash_reply(const char *completes, const char *end, struct text *
 
 static void print_bash(struct text *out)
 {
-    text_add(out, SLICE_LIT("# SPDX-License-Identifier: Apache-2.0\n"
-                            "# Completion of resumelbctl for bash; made by: resumelbctl completion "
-                            "bash\n\n"
-                            "_resumelbctl_words()\n{\n"
-                            "    COMPREPLY=()\n"
-                            "    local word\n"
-                            "    for word in $2; do\n"
-                            "        if [[ $word == \"$1\"* ]]; then\n"
-                            "            COMPREPLY+=(\"$word\")\n"
-                            "        fi\n"
-                            "    done\n"
-                            "}\n\n"
-                            "_resumelbctl_files()\n{\n"
-                            "    compopt -o filenames 2>/dev/null\n"
-                            "    mapfile -t COMPREPLY < <(compgen -f -- \"$1\")\n"
-                            "}\n\n"
-                            "_resumelbctl()\n{\n"
-                            "    local cur=${COMP_WORDS[COMP_CWORD]} prev= word= i\n"
-                            "    COMPREPLY=()\n"
-                            "    ((COMP_CWORD > 0)) && prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
-                            "    for ((i = 1; i < COMP_CWORD; ++i)); do\n"
-                            "        case ${COMP_WORDS[i]} in\n"
-                            "        -a|--address|-T|--token-file|-t|--timeout) ((++i)) ;;\n"
-                            "        -*) ;;\n"
-                            "        *) word=${COMP_WORDS[i]}; break ;;\n"
-                            "        esac\n"
-                            "    done\n"
-                            "    case $word in\n"
-                            "    '')\n"
-                            "        if [[ $cur == -* ]]; then\n"
-                            "            _resumelbctl_words \"$cur\" '--help --version'\n"
-                            "        else\n"
-                            "            _resumelbctl_words \"$cur\" '"));
+    struct slice rest = {(const char *)asset_completion_bash_in, sizeof(asset_completion_bash_in)};
+
+    text_add(out, slice_cut(&rest, '%'));
     for (size_t i = 0; i < ctl_ncommands; ++i)
         text_addf(out, "%s%s", i != 0 ? " " : "", ctl_commands[i]->name);
-    text_add(out, SLICE_LIT("'\n        fi\n        ;;\n"));
+    text_add(out, slice_cut(&rest, '%'));
     for (size_t k = 0; k < ctl_ncommands; ++k) {
         const struct ctl_command *c = ctl_commands[k];
 
@@ -116,7 +87,7 @@ static void print_bash(struct text *out)
         text_add(out, SLICE_LIT("'\n        else\n            "));
         add_bash_reply(c->completes, "\n        fi\n        ;;\n", out);
     }
-    text_add(out, SLICE_LIT("    esac\n}\n\ncomplete -F _resumelbctl resumelbctl\n"));
+    text_add(out, rest);
 }
 
 /* ---- zsh ---- */
@@ -153,13 +124,9 @@ static void add_zsh_spec(const char *name, const char *help, const char *value,
 
 static void print_zsh(struct text *out)
 {
-    text_add(out, SLICE_LIT("#compdef resumelbctl\n"
-                            "# SPDX-License-Identifier: Apache-2.0\n"
-                            "# Completion of resumelbctl for zsh; made by: resumelbctl completion "
-                            "zsh\n\n"
-                            "_resumelbctl()\n{\n"
-                            "    local -a commands\n"
-                            "    commands=(\n"));
+    struct slice rest = {(const char *)asset_completion_zsh_in, sizeof(asset_completion_zsh_in)};
+
+    text_add(out, slice_cut(&rest, '%'));
     for (size_t i = 0; i < ctl_ncommands; ++i) {
         char *row = xasprintf("%s:%s", ctl_commands[i]->name, ctl_commands[i]->summary);
 
@@ -168,15 +135,7 @@ static void print_zsh(struct text *out)
         text_add_char(out, '\n');
         free(row);
     }
-    text_add(out, SLICE_LIT("    )\n"
-                            "    if ((CURRENT == 2)); then\n"
-                            "        _describe -t commands word commands\n"
-                            "        return\n"
-                            "    fi\n"
-                            "    local word=${words[2]}\n"
-                            "    shift words\n"
-                            "    ((CURRENT--))\n"
-                            "    case $word in\n"));
+    text_add(out, slice_cut(&rest, '%'));
     for (size_t k = 0; k < ctl_ncommands; ++k) {
         const struct ctl_command *c = ctl_commands[k];
 
@@ -193,7 +152,7 @@ static void print_zsh(struct text *out)
         add_zsh_spec("", NULL, c->arguments != NULL ? c->arguments : "nothing", c->completes, out);
         text_add(out, SLICE_LIT("\n        ;;\n"));
     }
-    text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
+    text_add(out, rest);
 }
 
 static int completion_main(const struct ctl_command *c, int argc, char **argv)
