@@ -354,6 +354,43 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w);
 /* PICK, a request at W, was not begun by the policy, which counts it from now on. */
 void pool_policy_adopt_locked(struct pool *p, struct worker *w, struct pool_pick *pick);
 
+/* Maximum number of requests that have ended only in reality; 400 bytes each. */
+enum { SHADOW_BEHIND_MAX = 4096 };
+
+/* A request at a worker that serves as many at once as it has threads, in order. */
+struct shadow_service {
+    struct list node; /* of shadow_notes.waiting, unless it is being served */
+    bool serving;
+    uint64_t serve_us; /* start of service; of a waiting request, its arrival */
+};
+
+/* A request as seen by the shadow. Owned by the pool's pick until that ends, then by the clock
+ * until the request would have ended at the shadow's worker. */
+struct shadow_request {
+    struct pool_pick pick; /* of the shadow */
+    struct worker *live;   /* the real worker, until the request has ended in reality */
+    struct shadow_service in_truth, here;
+    uint64_t start_us;
+    /* The following members are valid for a request that has ended in reality. */
+    struct list reported_node; /* of shadow_clock.waiting or .served */
+    uint64_t took_us;          /* time of service */
+    uint64_t service_us;       /* as measured, without the wait before; 0: not measured */
+    bool with_wait;            /* the measured time includes the wait */
+    bool failed;
+    bool reported;
+    uint64_t due_us;
+    size_t at; /* shadow_clock.due[at]; or SIZE_MAX */
+};
+
+/* Requests that have ended in reality but not yet for the shadow. */
+struct shadow_clock {
+    struct list waiting; /* to be served, oldest first */
+    struct list served;
+    size_t nreported;                                  /* both */
+    struct shadow_request *due[SHADOW_BEHIND_MAX + 1]; /* a heap of the requests being served */
+    size_t ndue;
+};
+
 /* pool_shadow.c: all except _set, _fini and _removed require p->shadow. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
@@ -371,8 +408,6 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
 void pool_shadow_catch_up_locked(struct pool *p);
 /* PICK, which was made in the shadow as well, has ended by HOW. */
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
-/* Asserts the invariants of requests that have not ended for the shadow. For tests. */
-void pool_shadow_check(const struct pool *p);
 
 /* pool_view.c: no effect if E is NULL, so that a policy need not check it */
 void pool_explain_value(struct pool_explain *e, const char *name, double value);

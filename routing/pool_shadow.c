@@ -28,24 +28,15 @@
 #include "routing/pool_internal.h"
 
 enum {
-    /* Maximum number of requests that have ended only in reality; 400 bytes each. */
-    SHADOW_BEHIND_MAX = 4096,
-    /* ... and as a multiple of the pool's requests in flight, or of its eligible workers:
-     * clients wait for responses before they send further requests, so they would not have sent
-     * more. */
+    /* SHADOW_BEHIND_MAX as a multiple of the pool's requests in flight, or of its eligible
+     * workers: clients wait for responses before they send further requests, so they would not have
+     * sent more. */
     SHADOW_BEHIND = 4,
     /* A worker is assumed to have the classes of this number of recent requests in its cache. */
     SHADOW_RECENT = 256,
     /* Sets for their classes, of SHADOW_WAYS entries each; the oldest is replaced. */
     SHADOW_SETS = 128,
     SHADOW_WAYS = 8,
-};
-
-/* A request at a worker that serves as many at once as it has threads, in order. */
-struct shadow_service {
-    struct list node; /* of shadow_notes.waiting, unless it is being served */
-    bool serving;
-    uint64_t serve_us; /* start of service; of a waiting request, its arrival */
 };
 
 struct shadow_recent {
@@ -59,33 +50,6 @@ struct shadow_notes {
     struct shadow_recent sets[SHADOW_SETS][SHADOW_WAYS]; /* its last classes, by hash */
     struct list waiting;                                 /* shadow_service.node */
     unsigned serving;
-};
-
-/* A request as seen by the shadow. Owned by the pool's pick until that ends, then by the clock
- * until the request would have ended at the shadow's worker. */
-struct shadow_request {
-    struct pool_pick pick; /* of the shadow */
-    struct worker *live;   /* the real worker, until the request has ended in reality */
-    struct shadow_service in_truth, here;
-    uint64_t start_us;
-    /* The following members are valid for a request that has ended in reality. */
-    struct list reported_node; /* of shadow_clock.waiting or .served */
-    uint64_t took_us;          /* time of service */
-    uint64_t service_us;       /* as measured, without the wait before; 0: not measured */
-    bool with_wait;            /* the measured time includes the wait */
-    bool failed;
-    bool reported;
-    uint64_t due_us;
-    size_t at; /* shadow_clock.due[at]; or SIZE_MAX */
-};
-
-/* Requests that have ended in reality but not yet for the shadow. */
-struct shadow_clock {
-    struct list waiting; /* to be served, oldest first */
-    struct list served;
-    size_t nreported;                                  /* both */
-    struct shadow_request *due[SHADOW_BEHIND_MAX + 1]; /* a heap of the requests being served */
-    size_t ndue;
 };
 
 /* ---- what a worker has served lately ---- */
@@ -478,29 +442,3 @@ void pool_shadow_set_locked(struct pool *p)
 }
 
 /* ---- invariants ---- */
-
-void pool_shadow_check(const struct pool *p)
-{
-    const struct shadow_clock *c = p->shadow_clock;
-    const struct shadow_request *r;
-    size_t n[2] = {0};
-
-    for (size_t served = 0; served < ARRAY_LEN(n); ++served) {
-        list_for_each_entry (r, served ? &c->served : &c->waiting, reported_node) {
-            ASSERT(r->reported);
-            ASSERT(r->live == NULL);
-            ASSERT(r->here.serving == served);
-            ASSERT((r->at != SIZE_MAX) == served);
-            ++n[served];
-        }
-    }
-    ASSERT(n[1] == c->ndue);
-    ASSERT(n[0] + n[1] == c->nreported);
-    ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
-    for (size_t i = 0; i < c->ndue; ++i) {
-        ASSERT(c->due[i]->at == i);
-        ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
-    }
-    /* A request that was in flight before the shadow was enabled has none. */
-    ASSERT(p->shadow->backlog <= p->backlog + c->nreported);
-}

@@ -132,6 +132,33 @@ static inline void pool_check_waiting(const struct pool *p)
     ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_grants);
 }
 
+/* The requests that have not ended for the shadow. */
+static inline void pool_shadow_check(const struct pool *p)
+{
+    const struct shadow_clock *c = p->shadow_clock;
+    const struct shadow_request *r;
+    size_t n[2] = {0};
+
+    for (size_t served = 0; served < ARRAY_LEN(n); ++served) {
+        list_for_each_entry (r, served ? &c->served : &c->waiting, reported_node) {
+            ASSERT(r->reported);
+            ASSERT(r->live == NULL);
+            ASSERT(r->here.serving == served);
+            ASSERT((r->at != SIZE_MAX) == served);
+            ++n[served];
+        }
+    }
+    ASSERT(n[1] == c->ndue);
+    ASSERT(n[0] + n[1] == c->nreported);
+    ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
+    for (size_t i = 0; i < c->ndue; ++i) {
+        ASSERT(c->due[i]->at == i);
+        ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
+    }
+    /* A request that was in flight before the shadow was enabled has none. */
+    ASSERT(p->shadow->backlog <= p->backlog + c->nreported);
+}
+
 static inline void pool_check(struct pool *p)
 {
     const struct worker *w;
