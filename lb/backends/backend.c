@@ -328,9 +328,8 @@ static void run_switch(struct loop_deferred *d)
     struct backend *b = container_of(d, struct backend, standby.leave);
     struct standby *s = &b->standby;
     uint64_t now_ms = loop_now_ms(b->app->lb->control);
-    char standby[ADDR_TEXT_MAX];
+    const char *standby = addr_text(&s->addr);
 
-    addr_format(&s->addr, standby);
     s->in_use = !s->in_use;
     ++s->moves;
     active_check_stop(&s->check);

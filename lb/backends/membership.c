@@ -31,10 +31,9 @@ struct backend *membership_find(const struct membership *ms, const char *name)
 struct backend *membership_at(struct membership *ms, const struct addr *addr)
 {
     struct addr plain = addr_plain(addr);
-    char name[ADDR_TEXT_MAX];
-
-    addr_format(&plain, name);
+    const char *name = addr_text(&plain);
     struct backend *b = membership_find(ms, name);
+
     if (b != NULL)
         return b;
     b = xcalloc(1, sizeof(*b));

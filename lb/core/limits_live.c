@@ -700,11 +700,9 @@ void limit_status_describe(const struct application *a, struct json_writer *w)
 
     json_open_array(w, "pool_counter_servers");
     for (size_t i = 0; i < n; ++i) {
-        char address[ADDR_TEXT_MAX];
-
         json_open_object(w, NULL);
         json_put_text(w, "name", daemons[i].name);
-        json_put_text(w, "address", slice_of(addr_format(&daemons[i].addr, address)));
+        json_put_text(w, "address", slice_of(addr_text(&daemons[i].addr)));
         json_put_bool(w, "suspended", daemons[i].now.suspended);
         json_put_int(w, "connections", (int64_t)daemons[i].now.connections);
         json_put_int(w, "idle", (int64_t)daemons[i].now.idle);

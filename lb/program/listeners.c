@@ -202,11 +202,10 @@ void listeners_withdraw(struct listeners *ls)
 
 void listeners_pass(const struct listeners *ls, struct upgrade *u)
 {
-    char name[ADDR_TEXT_MAX];
-
     ASSERT(ls->control != NULL);
     for (size_t i = 0; i < ls->n; ++i) {
-        addr_format(&ls->items[i].config->addr, name);
+        const char *name = addr_text(&ls->items[i].config->addr);
+
         for (size_t k = 0; k < ls->items[i].nfds; ++k)
             upgrade_pass(u, "socket", name, (int)i, ls->items[i].fds[k]);
     }

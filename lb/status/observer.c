@@ -737,10 +737,7 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
         put_known_seconds(w, "wait_mean_s", s->recent.requests / o->recent.weight > 0.001,
                           s->recent.wait_seconds / s->recent.requests);
         json_put_int(w, "skilled_workers", (int64_t)v.total);
-        if (v.lives)
-            json_put_int(w, "homes", (int64_t)v.homes);
-        else
-            json_put_null(w, "homes");
+        json_put_real(w, "homes", v.lives ? (double)v.homes : (double)NAN);
         json_close_object(w);
     }
     json_close_array(w);

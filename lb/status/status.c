@@ -5,6 +5,7 @@
  */
 #include "lb/status/status.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -347,10 +348,7 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
         front_read_counts(lb->loops[i].front, &c);
         http_balance_view(lb->balance, i, &v);
         json_open_object(&w, NULL);
-        if (lb->loops[i].cpu >= 0)
-            json_put_int(&w, "cpu", lb->loops[i].cpu);
-        else
-            json_put_null(&w, "cpu");
+        json_put_real(&w, "cpu", lb->loops[i].cpu >= 0 ? lb->loops[i].cpu : (double)NAN);
         json_put_int(&w, "in_hand", (int64_t)v.in_flight);
         json_put_int(&w, "accepted", (int64_t)c.accepted);
         json_put_int(&w, "given", (int64_t)v.given);

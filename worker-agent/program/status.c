@@ -66,7 +66,6 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     /* 0: not spawned yet; the largest: ended before it was checked. */
     bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
     struct timespec now;
-    char address[ADDR_TEXT_MAX];
 
     json_open_object(w, name);
     put_text(w, "id", p->id);
@@ -79,7 +78,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
         put_text(w, "going", going);
     else
         json_put_null(w, "going");
-    put_text(w, "address", p->pid != 0 ? addr_format(&p->addr, address) : "");
+    put_text(w, "address", p->pid != 0 ? addr_text(&p->addr) : "");
     put_text(w, "version", p->version);
     json_put_int(w, "generation", (int64_t)c->generation);
     json_put_int(w, "sessions", c->sessions);
