@@ -95,8 +95,7 @@ static void omit_odd_names(json_t *n, size_t *left_out)
     json_t *child;
     void *next;
 
-    json_object_foreach_safe(nodes, next, name, child)
-    {
+    json_object_foreach_safe (nodes, next, name, child) {
         omit_odd_names(child, left_out);
         if (!utf8_valid(slice_of(name))) {
             ++*left_out;

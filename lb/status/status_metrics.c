@@ -52,6 +52,12 @@ struct page {
     struct http_server_counts counts; /* of all fronts */
 };
 
+/* For metrics of applications; CONTEXT is a struct page. */
+#define app_page_for_each(a, context)                                                              \
+    for (const struct app_page *a = ((const struct page *)(context))->apps,                        \
+                               *end = a + ((const struct page *)(context))->n;                     \
+         a < end; ++a)
+
 /* ---- the program ---- */
 
 static void each_front(struct metrics *m, const void *context)
@@ -119,53 +125,41 @@ static void each_lb(struct metrics *m, const void *context)
 
 static void each_outcome(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i) {
-        const struct application *a = p->apps[i].app;
-
+    app_page_for_each (a, context) {
         for (int o = 0; o < OUTCOMES; ++o) {
             uint64_t n = 0;
 
-            for (unsigned k = 0; k < p->lb->nloops; ++k)
-                n += load_relaxed(&a->loops[k].outcomes[o]);
-            metrics_put_number(m, n, p->apps[i].labels, slice_of(outcome_text((enum outcome)o)));
+            for (unsigned k = 0; k < a->app->lb->nloops; ++k)
+                n += load_relaxed(&a->app->loops[k].outcomes[o]);
+            metrics_put_number(m, n, a->labels, slice_of(outcome_text((enum outcome)o)));
         }
     }
 }
 
 static void each_application(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i)
-        metrics_put(m, &p->apps[i], p->apps[i].labels, SLICE_NULL);
+    app_page_for_each (a, context)
+        metrics_put(m, a, a->labels, SLICE_NULL);
 }
 
 /* The object of a counter is a struct member, that of a gauge a struct worker_view. */
 static void each_worker(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i) {
-        const struct pool_view *v = &p->apps[i].pool;
-
-        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
-            const struct worker_view *w = &v->workers[k];
+    app_page_for_each (a, context) {
+        for (size_t k = 0; k < a->pool.n && k < WORKER_SERIES_MAX; ++k) {
+            const struct worker_view *w = &a->pool.workers[k];
 
             metrics_put(m, m->row->kind == STAT_COUNTER ? (const void *)member_of(w->worker) : w,
-                        p->apps[i].labels, slice_of(w->name));
+                        a->labels, slice_of(w->name));
         }
     }
 }
 
 static void each_pick(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i) {
+    app_page_for_each (a, context) {
         for (int r = 0; r < PICK_REASONS; ++r)
-            metrics_put_number(m, p->apps[i].pool.picks[r], p->apps[i].labels,
+            metrics_put_number(m, a->pool.picks[r], a->labels,
                                slice_of(pick_reason_text((enum pick_reason)r)));
     }
 }
@@ -188,14 +182,12 @@ static double count_tunnels(const void *object)
  * first member is a struct tree_status. */
 static void each_tree(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i) {
-        const struct membership *ms = p->apps[i].app->membership;
+    app_page_for_each (a, context) {
+        const struct membership *ms = a->app->membership;
         struct membership_figures f;
 
         if (ms != NULL && membership_figures(ms, &f))
-            metrics_put(m, &f, p->apps[i].labels, SLICE_NULL);
+            metrics_put(m, &f, a->labels, SLICE_NULL);
     }
 }
 
@@ -203,40 +195,34 @@ static void each_tree(struct metrics *m, const void *context)
 
 static void each_limit(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i) {
-        for (size_t k = 0; k < p->apps[i].nlimits; ++k)
-            metrics_put(m, &p->apps[i].limits[k], p->apps[i].labels,
-                        slice_of(p->apps[i].limits[k].limit->name));
+    app_page_for_each (a, context) {
+        for (size_t k = 0; k < a->nlimits; ++k)
+            metrics_put(m, &a->limits[k], a->labels, slice_of(a->limits[k].limit->name));
     }
 }
 
 static void each_limit_daemon(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
     struct limit_daemon_view daemons[POOL_COUNTER_SERVERS_MAX];
 
-    for (size_t i = 0; i < p->n; ++i) {
-        size_t n = limit_daemons(p->apps[i].app, daemons);
+    app_page_for_each (a, context) {
+        size_t n = limit_daemons(a->app, daemons);
 
         for (size_t k = 0; k < n; ++k)
-            metrics_put(m, &daemons[k], p->apps[i].labels, daemons[k].name);
+            metrics_put(m, &daemons[k], a->labels, daemons[k].name);
     }
 }
 
 static void each_rate(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->n; ++i) {
-        const struct rate_rules *r = p->apps[i].app->settings->rates;
+    app_page_for_each (a, context) {
+        const struct rate_rules *r = a->app->settings->rates;
 
         for (size_t k = 0; r != NULL && k < r->n; ++k) {
             struct rate_view v;
 
             rate_counter_view(r->rules[k].counter, &v);
-            metrics_put(m, &v, p->apps[i].labels, slice_of(r->rules[k].name));
+            metrics_put(m, &v, a->labels, slice_of(r->rules[k].name));
         }
     }
 }
@@ -268,13 +254,12 @@ static void put_class(void *context, const char *cls, const struct class_figures
 /* Applications without metrics of classes have none to show. */
 static void each_class(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
+    app_page_for_each (a, context) {
+        const struct lb *lb = a->app->lb;
+        struct classes_page c = {m, a};
 
-    for (size_t i = 0; i < p->n; ++i) {
-        struct classes_page c = {m, &p->apps[i]};
-
-        if (c.app->app->settings->s.metrics_classes != 0)
-            class_metrics_each(observer_class_metrics(p->lb->observer, i), put_class, &c);
+        if (a->app->settings->s.metrics_classes != 0)
+            class_metrics_each(observer_class_metrics(lb->observer, a->app->number), put_class, &c);
     }
 }
 
