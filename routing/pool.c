@@ -622,8 +622,7 @@ struct worker *pool_put_worker(struct pool *p, struct pool_pick *pick,
     }
     pool_release_locked(p, released);
     pool_unlock(p);
-    if (from != NULL)
-        worker_unref(from);
+    worker_unref(from);
     return w;
 }
 

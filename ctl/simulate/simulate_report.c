@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static double share_of(uint64_t part, uint64_t all)

@@ -378,8 +378,7 @@ static void lb_destroy(struct lb *lb)
     free(lb->own);
     free(lb->applications);
     free(lb->loops);
-    if (lb->control != NULL)
-        loop_destroy(lb->control);
+    loop_destroy(lb->control);
     settings_fini(&program_table, &lb->settings);
     configuration_fini(&p->config);
     fair_shares_fini(&lb->spill_space.bytes);
