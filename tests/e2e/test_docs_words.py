@@ -78,6 +78,7 @@ class Place:
     def files(self):
         shutil.copytree(ROOT / 'conf', self.directory / 'conf', dirs_exist_ok=True)
         shutil.copytree(ROOT / 'classifiers', self.directory / 'classifiers')
+        shutil.copytree(ROOT / 'examples/classifier', self.directory / 'examples/classifier')
         shutil.copy(ROOT / 'examples/classifier/example_path.c', self.directory / 'my_classifier.c')
         line = '%s - - [22/Nov/2026:10:%02d:%02d +0000] "GET /%s/%d HTTP/1.1" 200 512 "-" "-"\n'
         (self.directory / 'access.log').write_text(''.join(
