@@ -23,6 +23,9 @@ enum {
     WARM_LATE = 5000,
     SHIFT_AT = 2000,
     SHIFT_AFTER = 2000,
+    /* In sessions: when all clients are in the midst of some. */
+    GONE_AT = 4000,
+    BACK_AT = 5000,
 };
 
 /* ---- what is measured ---- */
@@ -37,8 +40,20 @@ struct phase_part {
     int tag;
 };
 
-/* In place of a figure: the new workers' share in percent; the replaced one's, over the mean. */
-enum { NEW_PERCENT = INT_MAX - 1, REPLACED_SHARE = INT_MAX };
+/*
+ * In place of a figure: the new workers' share in percent; the replaced one's, over the mean; and
+ * of the worker that is back since the first request of the part, of the sessions that begin then,
+ * or of those that had begun: the seconds after which it has half of its fair share, and the
+ * number of requests until then.
+ */
+enum {
+    SEEN_NEW_COUNT = INT_MAX - 5,
+    SEEN_NEW_S,
+    SEEN_OLD_COUNT,
+    SEEN_OLD_S,
+    NEW_PERCENT,
+    REPLACED_SHARE,
+};
 
 /* One figure of some of the requests. */
 struct scenario_measure {
@@ -126,6 +141,18 @@ static const struct scenario_measure of_sessions[] = {
     {"open_p99_ms", "p99 ms", 0, FIGURE(p99_ms), {.phase = 2}},
     {.key = NULL},
 };
+static const struct scenario_measure of_streams[] = {
+    {"back_new_s", "back: half of new sessions after s", 2, SEEN_NEW_S, {.phase = 0, .from = BACK_AT}},
+    {"back_new_missed", "sessions", 0, SEEN_NEW_COUNT, {.phase = 0, .from = BACK_AT}},
+    {"back_old_s", "of older ones after s", 2, SEEN_OLD_S, {.phase = 0, .from = BACK_AT}},
+    {"back_old_missed", "requests", 0, SEEN_OLD_COUNT, {.phase = 0, .from = BACK_AT}},
+    {"added_new_s", "new: half of new sessions after s", 2, SEEN_NEW_S, {.phase = 1, .from = BACK_AT}},
+    {"added_new_missed", "sessions", 0, SEEN_NEW_COUNT, {.phase = 1, .from = BACK_AT}},
+    {"added_old_s", "of older ones after s", 2, SEEN_OLD_S, {.phase = 1, .from = BACK_AT}},
+    {"added_old_missed", "requests", 0, SEEN_OLD_COUNT, {.phase = 1, .from = BACK_AT}},
+    {"moved", "later requests elsewhere", 3, FIGURE(moved), {.phase = 0}},
+    {.key = NULL},
+};
 static const struct scenario_measure of_replay[] = {
     {"first_loads", "first half: loads/req", 2, FIGURE(loads), {.phase = 0}},
     {.key = NULL},
@@ -179,6 +206,16 @@ static void plan_crash(struct plan *p)
     add_event(&p->phases[1], scale_count(p, drains ? DRAINED_AT : CRASH_AT), WORLD_KILL,
               crashed_worker(p));
     add_event(&p->phases[1], scale_count(p, REPLACED_AT), WORLD_START, crashed_worker(p));
+}
+
+/* It is lost and returns; then it is killed, and a new one starts in its place. */
+static void lose_and_kill(struct plan *p)
+{
+    for (size_t i = 0; i < p->nphases; ++i) {
+        add_event(&p->phases[i], scale_count(p, GONE_AT), i == 0 ? WORLD_LOSE : WORLD_KILL,
+                  crashed_worker(p));
+        add_event(&p->phases[i], scale_count(p, BACK_AT), WORLD_START, crashed_worker(p));
+    }
 }
 
 static void replace_and_kill(struct plan *p)
@@ -345,6 +382,50 @@ static struct figures_part part_of(const struct plan *p, const struct phase_part
         .from = phase->first + (from < to ? from : to), .to = phase->first + to, .tag = s->tag - 1};
 }
 
+/*
+ * The crashed worker is back when the first session of PART begins. It has half of its fair share
+ * from the first request to it on that is followed by enough of them: of WINDOW requests for each
+ * worker, half a WINDOW. NEW: of the sessions that begin from then on; else of later requests of
+ * the others. Returns the time, or with COUNT the number of requests, until then; if it never has,
+ * until the last one.
+ */
+static double time_until_half(const struct plan *p, const struct world_record *records,
+                              const struct figures_part *part, bool new, bool count)
+{
+    enum { WINDOW = 8 };
+    const struct plan_phase *phase =
+        part->from < p->phases[1].first ? &p->phases[0] : &p->phases[1];
+    unsigned workers = p->options.world.workers;
+    uint64_t *starts = xcalloc(phase->n, sizeof(starts[0])); /* lowest bit: to the worker */
+    size_t back = part->from;
+    uint64_t began_us = 0;
+    size_t n = 0;
+
+    while (back < part->to && records[back].follows)
+        ++back;
+    uint64_t back_us = back < part->to ? records[back].start_us : 0;
+    for (size_t i = phase->first; i < part->to; ++i) {
+        const struct world_record *r = &records[i];
+
+        if (!r->follows)
+            began_us = r->start_us;
+        if (!r->failed && r->start_us >= back_us && (new ? !r->follows : began_us < back_us))
+            starts[n++] = r->start_us << 1 | (r->worker == crashed_worker(p));
+    }
+    qsort(starts, n, sizeof(starts[0]), ascending_u64);
+    size_t at = 0;
+    for (size_t own = 0; at < n; own = 0, ++at) {
+        for (size_t i = at; i < n && i < at + (size_t)WINDOW * workers; ++i)
+            own += starts[i] & 1;
+        if ((starts[at] & 1) != 0 && own >= WINDOW / 2)
+            break;
+    }
+    size_t last = at < n || n == 0 ? at : n - 1;
+    double s = n != 0 ? (double)((starts[last] >> 1) - back_us) / 1e6 : 0;
+    free(starts);
+    return count ? (double)at : s;
+}
+
 static void measure_run(const struct plan *p, const struct world_record *records,
                         struct plan_result *r)
 {
@@ -362,6 +443,9 @@ static void measure_run(const struct plan *p, const struct world_record *records
             value = 100 * figures_share(records, &part, first_new(p), workers);
         } else if (m->figure == REPLACED_SHARE) {
             value = workers * figures_share(records, &part, victim, victim + 1);
+        } else if (m->figure >= SEEN_NEW_COUNT) {
+            value = time_until_half(p, records, &part, m->figure <= SEEN_NEW_S,
+                                    m->figure == SEEN_NEW_COUNT || m->figure == SEEN_OLD_COUNT);
         } else {
             struct sim_figures f;
 

@@ -398,7 +398,7 @@ static const struct ctl_flag simulate_flags[] = {
      SIMULATE_CLASSIFIERS(struct simulate, classifiers, SIMULATE_CLASSIFIERS_MAX)},
     {'s', "scenario", "NAME",
      "steady light flash crawl newworkers crash drain rolling hetero shift shareddb "
-     "sessions all",
+     "sessions streams all",
      "instead of a log; all: every scenario; may be given several times (steady)",
      CTL_OWN(take_scenario)},
     {'o', "plot", "FILE.svg", CTL_FILES, "chart (SVG)", CTL_TEXT(struct simulate, plot_file)},

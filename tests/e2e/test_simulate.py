@@ -79,7 +79,7 @@ def test_sites_may_be_nearly_even():
 def test_every_scenario_runs_with_its_own_figures():
     stories = figures('--scenario', 'all', '--policy', 'resume,classless', *SMALL)['scenarios']
     assert [s['scenario'] for s in stories] == ['steady', 'light', 'flash', 'crawl', 'newworkers', 'crash', 'drain', 'rolling', 'hetero', 'shift',
-                                                'shareddb', 'sessions']
+                                                'shareddb', 'sessions', 'streams']
     of = {s['scenario']: variants(s)['resume', 'host']['of_scenario'] for s in stories}
     assert 'open_p99_ms' in of['steady'] and 'hot_workers' in of['flash'] and 'new_share' in of['crash']
     assert all(v['failed'] == 0 for s in stories for v in s['variants'])
