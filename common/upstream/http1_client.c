@@ -13,9 +13,8 @@
  * reading side finds the response, or the end. That end does not end a body if the write has taken
  * the error of the socket, which is reported once.
  *
- * Every callback may cancel the exchange, close the connection, or return it to the pool and start
- * the next request on it. Therefore code that calls a callback must compare the exchange's serial
- * number afterwards.
+ * Every callback may close the connection, or return it to the pool and start the next request on
+ * it. Therefore code that calls a callback must compare the exchange's serial number afterwards.
  *
  * Bytes of large bodies may bypass this module: on_moving moves them from the worker's socket to
  * the client's. Other bytes are read to their final place: a body directly into the struct
@@ -663,10 +662,8 @@ static void on_http1_client_readable(void *context)
         return; /* a session ticket */
     c->dead = true;
     read_stop(c);
-    if (conn_in_use(&c->pooled))
-        return;
-    conn_withdraw(&c->pooled);
-    http1_client_close(c);
+    if (!conn_in_use(&c->pooled))
+        http1_client_close(&c);
 }
 
 /* ---- what the user may do meanwhile ---- */
@@ -699,16 +696,6 @@ void http1_client_resume(struct http1_client_conn *c)
         read_ahead_later(c);
 }
 
-void http1_client_cancel(struct http1_client_conn *c)
-{
-    if (c->x.state == EXCHANGE_NONE)
-        return;
-    transport_reset_at_close(&c->transport);
-    leave_exchange(c);
-    c->dead = true;
-    read_stop(c);
-}
-
 /* ---- connections ---- */
 
 static void run_free(struct loop_deferred *d)
@@ -736,13 +723,19 @@ struct http1_client_conn *http1_client_conn_create(struct loop *l, struct transp
     return c;
 }
 
-void http1_client_close(struct http1_client_conn *c)
+void http1_client_close(struct http1_client_conn **cp)
 {
+    struct http1_client_conn *c = *cp;
+
+    if (c == NULL)
+        return;
+    *cp = NULL;
+    if (in_exchange(c))
+        transport_reset_at_close(&c->transport);
+    leave_exchange(c);
     c->dead = true;
-    c->x.state = EXCHANGE_NONE;
-    ++c->serial;
+    conn_withdraw(&c->pooled);
     deadline_stop(&c->deadline);
-    list_remove(&c->work.node);
     transport_close(&c->transport);
     /* Not linked: the caller owns the connection, and gives it up here. */
     loop_defer(c->loop, &c->free_later);
@@ -752,16 +745,13 @@ void http1_client_give_back(struct http1_client_conn **cp)
 {
     struct http1_client_conn *c = *cp;
 
-    *cp = NULL;
-    if (c != NULL && http1_client_reusable(c)) {
-        struct pooled_conn *p = &c->pooled;
-
-        conn_checkin(&p, c->loop);
-    } else if (c != NULL) {
-        http1_client_cancel(c);
-        conn_withdraw(&c->pooled);
-        http1_client_close(c);
+    if (c == NULL || !http1_client_reusable(c)) {
+        http1_client_close(cp);
+        return;
     }
+    struct pooled_conn *p = &c->pooled;
+    *cp = NULL;
+    conn_checkin(&p, c->loop);
 }
 
 struct pooled_conn *http1_client_pooled(struct http1_client_conn *c)
@@ -842,9 +832,8 @@ struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
     c->transport = TRANSPORT_CLOSED;
-    conn_withdraw(&c->pooled);
     text_add(&u.early, (struct slice){c->in.body->memory + c->in.used, unread_bytes(c)});
-    http1_client_close(c);
+    http1_client_close(&c);
     return u;
 }
 
@@ -869,7 +858,9 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
 
 static void close_pooled(struct pooled_conn *p)
 {
-    http1_client_close(http1_client_of_pooled(p));
+    struct http1_client_conn *c = http1_client_of_pooled(p);
+
+    http1_client_close(&c);
 }
 
 static bool detach_conn(struct pooled_conn *p)

@@ -4,7 +4,7 @@
  * A struct http1_client_conn belongs to one loop, embeds a struct pooled_conn, and belongs to the
  * user that has checked it out (or to the connection pool while idle). At most one request at a
  * time. Callbacks are never called from inside http1_client_request, http1_client_resume or
- * http1_client_cancel, nor after http1_client_cancel or the last callback (on_head FINAL, on_body
+ * http1_client_close, nor after http1_client_close or the last callback (on_head FINAL, on_body
  * LAST, on_error, on_upgrade). A connection is always being read, also when idle, except under
  * back-pressure, so that a close is detected immediately.
  */
@@ -45,10 +45,11 @@ struct http1_client_conn *http1_client_conn_create(struct loop *l,
                                                    struct transport *t) returns_nonnull_;
 /* Whether C uses TLS; *RESUMED: and has resumed an earlier session. */
 bool http1_client_is_tls(const struct http1_client_conn *c, bool *resumed);
-/* Close and free (memory goes at end of turn). Not while in the pool: conn_withdraw first. */
-void http1_client_close(struct http1_client_conn *c);
-/* Ends the use of *C, which counts in a pool: returns it if it may serve another request, closes it
- * otherwise. *C is NULL afterwards. No effect if it is NULL. */
+/* Gives up the exchange, if there is one, takes *C out of its pool, closes and frees it (memory goes
+ * at end of turn). *C is NULL afterwards. No effect if it is NULL. */
+void http1_client_close(struct http1_client_conn **c);
+/* Ends the use of *C, which counts in a pool: returns it if it may serve another request; else the
+ * same as http1_client_close. */
 void http1_client_give_back(struct http1_client_conn **c);
 struct pooled_conn *http1_client_pooled(struct http1_client_conn *c);
 struct http1_client_conn *http1_client_of_pooled(struct pooled_conn *p);
@@ -111,8 +112,6 @@ void http1_client_room(struct http1_client_conn *c, size_t bytes);
  * rest. */
 void http1_client_pause(struct http1_client_conn *c);
 void http1_client_resume(struct http1_client_conn *c);
-/* Give the exchange up. The connection can only be closed then. */
-void http1_client_cancel(struct http1_client_conn *c) cold_;
 /* After the last byte: whether the connection may serve another request. */
 bool http1_client_reusable(const struct http1_client_conn *c);
 /* Facts for retry rules, valid until the next request. */

@@ -14,11 +14,7 @@ void http_fetch_stop(struct http_fetch *f)
         return;
     timer_stop(&f->timer);
     http1_client_connect_cancel(&f->attempt);
-    if (f->conn != NULL) {
-        http1_client_cancel(f->conn);
-        http1_client_close(f->conn);
-    }
-    f->conn = NULL;
+    http1_client_close(&f->conn);
     text_fini(&f->q.bytes);
     f->loop = NULL;
 }

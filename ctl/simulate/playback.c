@@ -129,13 +129,6 @@ static struct playback_record *record_of(struct playback_client *c)
     return &c->player->s->records[c->request];
 }
 
-static void drop_connection(struct playback_client *c)
-{
-    if (c->conn != NULL)
-        http1_client_close(c->conn);
-    c->conn = NULL;
-}
-
 static void now_idle(struct loop_deferred *d)
 {
     struct playback_client *c = container_of(d, struct playback_client, next);
@@ -159,7 +152,7 @@ static void playback_finish(struct playback_client *c, enum err e)
     if (e != ERR_OK)
         r->status = 0;
     if (c->conn != NULL && (e != ERR_OK || !http1_client_reusable(c->conn)))
-        drop_connection(c);
+        http1_client_close(&c->conn);
     loop_defer_once(c->player->loop, &c->next);
 }
 
@@ -191,7 +184,7 @@ static void on_playback_error(void *context, enum err e)
     /* An idle connection that ends when it is reused: the server had closed it. */
     bool again = c->reused && !http1_client_any_received(c->conn);
 
-    drop_connection(c);
+    http1_client_close(&c->conn);
     if (again)
         connect_client(c);
     else
@@ -313,7 +306,7 @@ static void playback_run(struct playback *p, struct playback_server *s)
     timer_stop(&y.pace);
     timer_stop(&y.check);
     for (size_t i = 0; i < p->clients; ++i)
-        drop_connection(&y.clients[i]);
+        http1_client_close(&y.clients[i].conn);
     loop_destroy(y.loop);
     free(y.clients);
 }

@@ -374,8 +374,7 @@ static void on_backend_connected(void *context, struct http1_client_conn *c, enu
     bool responds = c != NULL;
 
     s->attempt = NULL;
-    if (c != NULL)
-        http1_client_close(c);
+    http1_client_close(&c);
     if (list_linked(&s->leave.node))
         return;
     if (s->in_use && !(responds && !s->check.record.failing))

@@ -299,8 +299,8 @@ static void on_conn_ready(struct conn_waiter *w)
         on_checkout(x, w->result);
         return;
     }
-    conn_withdraw(w->conn);
-    http1_client_close(http1_client_of_pooled(w->conn));
+    struct http1_client_conn *dead = http1_client_of_pooled(w->conn);
+    http1_client_close(&dead);
     x->fresh = true;
     checkout_connection(x);
 }

@@ -606,9 +606,6 @@ static void on_upgrade(void *context, const struct http1_head *head)
         copy_headers(x, head);
     slot_upgraded(&x->at_slot);
     if (x->response == NULL) {
-        conn_withdraw(http1_client_pooled(x->conn));
-        http1_client_close(x->conn);
-        x->conn = NULL;
         leave_worker(x);
         end_if_done(x);
         return;

@@ -10,25 +10,23 @@
 
 /* ---- giving up ---- */
 
-static void a_cancelled_request_reports_nothing(void **state)
+static void a_request_that_is_given_up_reports_nothing(void **state)
 {
     struct fixture *f = *state;
     struct http1_client_request r = get_request(f);
 
     start(f, &r);
     raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    http1_client_cancel(f->conn);
+    http1_client_close(&f->conn);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);
     assert_false(is_over(f));
     assert_int_equal(f->heads, 0);
-    assert_false(http1_client_reusable(f->conn));
 }
 
 static void close_now(struct fixture *f)
 {
-    http1_client_close(f->conn);
-    f->conn = NULL;
+    http1_client_close(&f->conn);
 }
 
 static void connection_may_be_closed_within_on_head(void **state)
@@ -113,8 +111,7 @@ static void connection_moves_between_loops(void **state)
     f->loop = there;
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_body(f, "ok");
-    http1_client_close(f->conn);
-    f->conn = NULL;
+    http1_client_close(&f->conn);
     f->loop = here;
     loop_destroy(there);
 }
@@ -162,9 +159,8 @@ static void end_pooled(struct fixture *f, struct pooled *p)
 /* Replaces the fixture's connection by one to A that is opened with the permission. */
 static void open_pooled(struct fixture *f, struct pooled *p, const struct addr *a)
 {
-    http1_client_close(f->conn);
+    http1_client_close(&f->conn);
     raw_close(&f->worker);
-    f->conn = NULL;
     f->connected = false;
     f->attempt = http1_client_connect_tls(f->loop, a, NULL, p->worker, 5000, on_connect, f);
 }
@@ -358,8 +354,7 @@ static void a_connection_that_came_from_another_loop_in_this_turn_is_checked(voi
 
 static enum err connect_error(struct fixture *f, const struct addr *a, uint64_t timeout_ms)
 {
-    http1_client_close(f->conn);
-    f->conn = NULL;
+    http1_client_close(&f->conn);
     f->connected = false;
     f->attempt = http1_client_connect_tls(f->loop, a, NULL, NULL, timeout_ms, on_connect, f);
     assert_false(f->connected); /* not inside the call */
@@ -418,8 +413,7 @@ static void connecting_can_be_cancelled(void **state)
 {
     struct fixture *f = *state;
 
-    http1_client_close(f->conn);
-    f->conn = NULL;
+    http1_client_close(&f->conn);
     f->connected = false;
     f->attempt = http1_client_connect_tls(f->loop, &f->addr, NULL, NULL, 5000, on_connect, f);
     http1_client_connect_cancel(&f->attempt);
@@ -467,7 +461,7 @@ static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_cancelled_request_reports_nothing),
+        TEST(a_request_that_is_given_up_reports_nothing),
         TEST(connection_may_be_closed_within_on_head),
         TEST(connection_may_be_closed_within_on_body),
         TEST(next_request_may_start_within_the_last_callback),

@@ -145,8 +145,7 @@ static inline int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    if (f->conn != NULL)
-        http1_client_close(f->conn);
+    http1_client_close(&f->conn);
     raw_fini(&f->worker);
     close(f->listener);
     loop_destroy(f->loop);

@@ -378,8 +378,7 @@ static void assert_bad_response(struct fixture *f, const char *response)
         fail_msg("accepted: %s", response);
     assert_int_equal(f->error, ERR_BAD_RESPONSE);
     assert_false(http1_client_reusable(f->conn));
-    http1_client_close(f->conn);
-    f->conn = NULL;
+    http1_client_close(&f->conn);
     raw_fini(&f->worker);
     connect_to_worker(f);
 }

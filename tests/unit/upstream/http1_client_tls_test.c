@@ -45,7 +45,7 @@ static void connect_with_tls(struct fixture *f)
     struct worker_tls *tls = worker_tls_create(&(struct worker_tls_options){.verify = false}, &d);
     struct tls_peer *peer = tls_peer_create(tls, "worker.test", "app", "worker", 1);
 
-    http1_client_close(f->conn);
+    http1_client_close(&f->conn);
     raw_close(&f->worker);
     fed = f->worker.in.len;
     f->connected = false;
