@@ -89,9 +89,10 @@ static bool sink_take(_Atomic uint64_t *total, _Atomic uint64_t *max, uint64_t n
     return false;
 }
 
-/* Counts BYTES more in memory. False with errno: the totals do not allow them. */
-static bool count_memory(struct body_sink *b, struct body_totals *t, uint64_t bytes)
+bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l, uint64_t bytes)
 {
+    struct body_totals *t = l->totals;
+
     if (t == NULL || bytes == 0)
         return true;
     if (!sink_take(&t->memory_bytes, &t->memory_max, bytes)) {
@@ -103,7 +104,7 @@ static bool count_memory(struct body_sink *b, struct body_totals *t, uint64_t by
     return true;
 }
 
-/* The same for bytes in the file. */
+/* The same for bytes in the file, whose claims B has. */
 static bool count_in_file(struct body_sink *b, const struct body_sink_limits *l, uint64_t bytes)
 {
     struct body_claims *c = b->claims;
@@ -195,16 +196,11 @@ void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
     *b = (struct body_sink){0};
 }
 
-bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l, size_t bytes)
-{
-    return count_memory(b, l->totals, bytes);
-}
-
 bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l, uint64_t expected)
 {
     size_t ahead = expected < ROOM_AHEAD_MAX ? (size_t)expected : ROOM_AHEAD_MAX;
 
-    if (is_for_file(l, expected) || !count_memory(b, l->totals, ahead))
+    if (is_for_file(l, expected) || !body_sink_count(b, l, ahead))
         return sink_open_file(b, l) || no_room(l);
     if (ahead != 0)
         (void)text_reserve(&b->memory, ahead);
@@ -217,7 +213,7 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
 
     if (b->file == NULL) {
         uint64_t more = all > b->counted_memory ? all - b->counted_memory : 0;
-        if (is_for_file(l, all) || !count_memory(b, l->totals, more)) {
+        if (is_for_file(l, all) || !body_sink_count(b, l, more)) {
             if (!sink_open_file(b, l))
                 return no_room(l);
         }

@@ -78,10 +78,10 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l,
                    struct slice bytes) must_check;
 /* How many bytes may be received to the end of MEMORY itself; its owner adds them to the counts. */
 size_t body_sink_room(const struct body_sink *b);
-/* Counts BYTES of memory that the owner uses for the body instead. False: the totals do not allow
- * them. */
+/* Counts BYTES more in memory, B's or what the owner uses instead. False with errno: the totals do
+ * not allow them. */
 bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l,
-                     size_t bytes) must_check;
+                     uint64_t bytes) must_check;
 /* The whole body; not NULL even if it is empty. Nothing is added any more, and its file is not
  * lost. p == NULL: a file that cannot be mapped, or that was lost before (errno). */
 struct slice body_sink_bytes(struct body_sink *b);

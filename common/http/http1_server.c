@@ -61,11 +61,6 @@ static void on_body_lost(struct body_sink *b)
 
 static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
 
-void http1_server_drop_body(struct http_response *r)
-{
-    body_sink_fini(&r->conn->http1->body, &r->conn->server->body_bin);
-}
-
 static struct http1_server_stream *http1_server_create_stream(struct http_conn *c)
 {
     struct list *node = list_pop_front(&c->server->http1_server_spares);
@@ -89,6 +84,7 @@ static struct http1_server_stream *http1_server_create_stream(struct http_conn *
     x->in = loop_alloc_block(c->server->loop);
     x->in_room = LOOP_BLOCK_BYTES;
     x->body.user = &sink_user;
+    x->req.sink = &x->body;
     c->http1 = x;
     return x;
 }

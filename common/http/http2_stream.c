@@ -158,13 +158,6 @@ static void on_body_lost(struct body_sink *b)
 
 static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
 
-void http2_drop_body(struct http_response *r)
-{
-    struct http2_stream *s = r->req->stream;
-
-    body_sink_fini(&s->body, &s->h2->conn->server->body_bin);
-}
-
 enum request_fault http2_on_malformed(void *owner, uint32_t id, unused_ struct http2_side *side,
                                       struct http2_head *head, enum request_fault fault)
 {
@@ -287,6 +280,7 @@ static struct http2_stream *stream_create(struct http2_server *h2, struct http2_
     req->version = 0x200;
     req->keep_alive = true;
     req->received_ms = loop_wall_ms(h2->conn->server->loop);
+    req->sink = &s->body;
     req->stream = s;
     fields->room = head->nfields + FIELDS_MORE;
     fields->at = http_request_take(req, fields->room * sizeof(*fields->at));

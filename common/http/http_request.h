@@ -14,6 +14,7 @@
 #include "common/wire/http1_head.h"
 
 struct body_file;
+struct body_sink;
 
 enum {
     REQUEST_FIELDS_MAX = 100, /* header fields, whatever the limit is */
@@ -49,6 +50,7 @@ struct http_request {
     /* The rest is the server's. */
     struct slice path; /* http_request_path; p == NULL: not computed yet */
     struct arena arena;
+    struct body_sink *sink;         /* the stream's, with BODY */
     struct http2_stream *stream;    /* HTTP/2; else NULL */
     struct http_response *response; /* from http_response_init() on */
 };

@@ -423,10 +423,7 @@ void http_response_drop_body(struct http_response *r)
         return;
     r->req->body = SLICE_NULL;
     r->req->body_file = NULL;
-    if (is_http2(r))
-        http2_drop_body(r);
-    else
-        http1_server_drop_body(r);
+    body_sink_fini(r->req->sink, &r->conn->server->body_bin);
 }
 
 void http_response_simple(struct http_response *r, int status, const char *content_type,

@@ -228,8 +228,6 @@ struct http_tunnel_bytes http1_server_upgrade(struct http_response *r);
 /* As http2_send below. */
 bool http1_server_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
 void http1_server_cut(struct http_response *r) cold_;
-/* Frees what the sink of R's request holds. */
-void http1_server_drop_body(struct http_response *r);
 /* The response is complete, or cut: continue with the next request, or close. */
 void http1_server_finish(struct http_conn *c);
 /* A response of the server's own, as a whole; without content if the request IS_HEAD. */
@@ -260,8 +258,6 @@ void http2_fini(struct http_conn *c);
 bool http2_send(struct http_response *r, struct iovec *iov, size_t n, bool last);
 /* The rest of the response will not come: reset the stream. http_response_lost() follows later. */
 void http2_cut(struct http_response *r);
-/* As http1_server_drop_body. */
-void http2_drop_body(struct http_response *r);
 /* Whether R waits for nothing but the client's windows. If so, *SENT is what shows that the client
  * opens them: the bytes of R, or those of all responses if only the connection's window is closed,
  * which others that precede R may use up. */

@@ -113,15 +113,12 @@ bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
 
 /* ---- backends ---- */
 
-static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_connections,
-                                           const struct conn_pool_settings *s)
+static struct conn_backend *create_backend(struct conn_pool *p)
 {
     struct conn_backend *b = xcalloc_lines(1, sizeof(*b) + p->nloops * sizeof(b->shards[0]));
 
     b->pool = p;
     atomic_init(&b->refs, 1);
-    b->max_connections = max_connections;
-    b->settings = *s;
     list_init(&b->parked);
     list_init(&b->queue);
     for (unsigned i = 0; i < p->nloops; ++i) {
@@ -193,7 +190,7 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
         b = NULL;
     }
     if (b == NULL) {
-        b = create_backend(p, max_connections, s);
+        b = create_backend(p);
         b->key = xslicedup(text_slice(&key));
         b->in_map = true;
         map_add(&p->backends, &b->in_backends, b->key, key.len);

@@ -25,6 +25,7 @@
 #include "lb/core/route_wait.h"
 #include "lb/core/step.h"
 #include "lb/limits/limit.h"
+#include "lb/request/headers.h"
 #include "lb/rules/classify.h"
 
 /* The front of one data loop (front.h), which its exchanges share. */
@@ -337,6 +338,18 @@ void exchange_change_request(struct exchange *x);
 bool exchange_changes_response(const struct exchange *x);
 /* Changes the fields of the response of X; if OURS, not those that describe body or caching. */
 void exchange_change_response(struct exchange *x, bool ours);
+
+/* What headers.h needs of X for a response that is passed on. */
+static inline struct headers_response exchange_response(const struct exchange *x)
+{
+    const struct app_settings *s = application_settings(x->al);
+
+    return (struct headers_response){.req = x->req,
+                                     .via = s->via,
+                                     .request_id = s->request_id ? x->request_id : SLICE_NULL,
+                                     .own_server = x->front->own_server,
+                                     .websocket = x->tunnel};
+}
 
 static inline void exchange_count(_Atomic uint64_t *figure)
 {

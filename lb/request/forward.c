@@ -25,7 +25,6 @@
 #include "common/base/log.h"
 #include "common/tls/tls_server.h"
 #include "lb/limits/response_store.h"
-#include "lb/request/headers.h"
 #include "lb/rules/poison.h"
 
 #include <errno.h>
@@ -232,14 +231,7 @@ static void on_forward_error(void *context, enum err e)
 
 static void forward_take_head(struct exchange *x, const struct http1_head *head)
 {
-    const struct app_settings *s = exchange_settings(x);
-    struct headers_response r = {
-        .req = x->req,
-        .via = s->via,
-        .request_id = s->request_id ? x->request_id : SLICE_NULL,
-        .own_server = x->front->own_server,
-        .websocket = x->tunnel,
-    };
+    const struct headers_response r = exchange_response(x);
 
     if (x->version < 0x200 && !x->tunnel && !exchange_changes_response(x)) {
         char *room = http_response_room(&x->response, headers_response_room(&r, head));

@@ -10,36 +10,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Limits per address do not apply to trusted proxies, which many clients share. */
-static bool is_trusted_proxy(void *context, const struct addr *peer)
+/* The proxies that the first application trusts that trusts PEER; NULL: none does. The application
+ * of a request is not known before its body is complete. */
+static const struct networks *find_trusting(const struct lb_front *f, const struct addr *peer)
 {
-    const struct lb_front *f = context;
-    const struct lb_loop *lb_loop = f->lb_loop;
-    const struct lb *lb = lb_loop->lb;
-
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct application_loop *al = application_on(lb->applications[i], lb_loop->index);
-
-        if (networks_have(&al->settings->trusted, peer))
-            return true;
-    }
-    return false;
-}
-
-/* The application is not known before the body is complete: any that trusts the peer counts. */
-static void find_client(void *context, const struct http_request *req, struct addr *address)
-{
-    const struct lb_front *f = context;
     const struct lb *lb = f->lb_loop->lb;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
         const struct application_loop *al = application_on(lb->applications[i], f->lb_loop->index);
 
-        if (networks_have(&al->settings->trusted, address)) {
-            (void)exchange_find_client(&al->settings->trusted, &req->fields, address);
-            return;
-        }
+        if (networks_have(&al->settings->trusted, peer))
+            return &al->settings->trusted;
     }
+    return NULL;
+}
+
+/* Limits per address do not apply to trusted proxies, which many clients share. */
+static bool is_trusted_proxy(void *context, const struct addr *peer)
+{
+    return find_trusting(context, peer) != NULL;
+}
+
+static void find_client(void *context, const struct http_request *req, struct addr *address)
+{
+    const struct networks *trusted = find_trusting(context, address);
+
+    if (trusted != NULL)
+        (void)exchange_find_client(trusted, &req->fields, address);
 }
 
 static struct http_server_options options_of(struct lb_front *f,

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 
-#include "lb/request/headers.h"
 #include "lb/rules/header_rules.h"
 
 /* Fields that the load balancer's responses set themselves, or that describe another body. */

@@ -11,7 +11,6 @@
 #include "common/wire/http1_bytes.h"
 #include "lb/limits/limit_lease.h"
 #include "lb/limits/response_store.h"
-#include "lb/request/headers.h"
 
 /*
  * ---- stored responses: taking one, and responding with one ----
@@ -89,17 +88,11 @@ static noinline_ struct limit_storing *storing_of(struct exchange *x)
 static bool serve_stored(struct exchange *x, const struct response_store_need *need,
                          struct slice detail)
 {
-    const struct app_settings *s = exchange_settings(x);
     struct limit_storing *k = storing_of(x);
     enum stored_use use = need->stale != NULL ? STORED_STALE : STORED_COALESCED;
     struct stored_response *stored = NULL;
     struct stored_rendering a;
-    struct headers_response r = {
-        .req = x->req,
-        .via = s->via,
-        .request_id = s->request_id ? x->request_id : SLICE_NULL,
-        .own_server = x->front->own_server,
-    };
+    const struct headers_response r = exchange_response(x);
 
     if (k->may_share)
         stored = response_store_find(x->app->store, &k->url, &k->request, need, clock_mono_us());

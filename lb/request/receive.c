@@ -22,7 +22,6 @@
 #include "common/wire/trace_context.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/request/front.h"
-#include "lb/request/headers.h"
 #include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
 #include "lb/rules/poison.h"

@@ -43,9 +43,8 @@ void front_read_class(const struct http_request *req, struct request_class *out)
 
 void front_put_backlog(struct http_request *req, size_t backlog)
 {
-    /* As many digits as 64 bits need, and the NUL. */
-    char digits[21];
-    size_t n = (size_t)snprintf(digits, sizeof(digits), "%zu", backlog);
+    char digits[PUT_U64_MAX];
+    size_t n = (size_t)(put_u64(digits, backlog) - digits);
 
     http_request_add_response(req, "Resumelb-Backlog", (struct slice){digits, n});
 }
