@@ -166,14 +166,35 @@ static void leave_exchange(struct http1_client_conn *c)
     drop_output(c);
 }
 
+static bool any_received(const struct http1_client_conn *c)
+{
+    return c->x.times.first_byte_us != 0;
+}
+
+static bool waits_for_first(const struct http1_client_conn *c)
+{
+    return wholly_written(&c->x) && !any_received(c);
+}
+
 static cold_ void http1_client_fail(struct http1_client_conn *c, enum err e)
 {
     const struct http1_client_request r = c->x.request;
+    bool ended = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
+    bool reused = http1_client_reused(c);
+    const struct http1_client_failure failure = {
+        .error = e,
+        .written = c->x.any_written,
+        .received = any_received(c),
+        .closed_idle = ended && reused && !any_received(c),
+        .left_over = reused && c->x.left_over,
+        .reason = c->x.fault != RESPONSE_FAULT_NONE ? response_fault_text(c->x.fault) : err_text(e),
+        .setting = waits_for_first(c) ? "first_byte_timeout" : "between_bytes_timeout",
+    };
 
     leave_exchange(c);
     c->dead = true;
     read_stop(c);
-    r.events->on_error(r.context, e);
+    r.events->on_error(r.context, &failure);
 }
 
 /* The last byte of the response is here. */
@@ -195,17 +216,12 @@ static cold_ enum err error_of_end(const struct http1_client_conn *c, ssize_t n)
 {
     if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
-    if (c->x.out.failed && !http1_client_any_received(c))
+    if (c->x.out.failed && !any_received(c))
         return ERR_WRITE_FAILED;
     return n == 0 && !c->x.out.reset ? ERR_PEER_CLOSED : ERR_PEER_RESET;
 }
 
 /* ---- time ---- */
-
-static bool waits_for_first(const struct http1_client_conn *c)
-{
-    return wholly_written(&c->x) && !http1_client_any_received(c);
-}
 
 static void arm_timer(struct http1_client_conn *c)
 {
@@ -610,7 +626,7 @@ static void read_head(struct http1_client_conn *c)
             http1_client_fail(c, error_of_end(c, n));
         return;
     }
-    if (!http1_client_any_received(c))
+    if (!any_received(c))
         c->x.times.first_byte_us = loop_now_us(c->loop);
     in->len += (size_t)n;
     take_heads(c);
@@ -775,48 +791,14 @@ bool http1_client_reusable(const struct http1_client_conn *c)
     return !c->dead && c->x.state == EXCHANGE_NONE;
 }
 
-bool http1_client_any_written(const struct http1_client_conn *c)
-{
-    return c->x.any_written;
-}
-
-bool http1_client_any_received(const struct http1_client_conn *c)
-{
-    return c->x.times.first_byte_us != 0;
-}
-
 bool http1_client_reused(const struct http1_client_conn *c)
 {
     return c->pooled.uses > 1;
 }
 
-bool http1_client_closed_idle(const struct http1_client_conn *c, enum err e)
-{
-    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
-
-    return closed && http1_client_reused(c) && !http1_client_any_received(c);
-}
-
-bool http1_client_left_over(const struct http1_client_conn *c)
-{
-    return http1_client_reused(c) && c->x.left_over;
-}
-
 bool http1_client_gave_up(const struct http1_client_conn *c, const struct http1_head *head)
 {
     return head->status == 408 && !head->keep_alive && http1_client_reused(c);
-}
-
-const char *http1_client_failure_text(const struct http1_client_conn *c, enum err e)
-{
-    enum response_fault f = c != NULL ? c->x.fault : RESPONSE_FAULT_NONE;
-
-    return f != RESPONSE_FAULT_NONE ? response_fault_text(f) : err_text(e);
-}
-
-const char *http1_client_timeout_setting(const struct http1_client_conn *c)
-{
-    return waits_for_first(c) ? "first_byte_timeout" : "between_bytes_timeout";
 }
 
 struct http1_client_times http1_client_times(const struct http1_client_conn *c)

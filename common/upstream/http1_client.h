@@ -45,8 +45,8 @@ struct http1_client_conn *http1_client_conn_create(struct loop *l,
                                                    struct transport *t) returns_nonnull_;
 /* Whether C uses TLS; *RESUMED: and has resumed an earlier session. */
 bool http1_client_is_tls(const struct http1_client_conn *c, bool *resumed);
-/* Gives up the exchange, if there is one, takes *C out of its pool, closes and frees it (memory goes
- * at end of turn). *C is NULL afterwards. No effect if it is NULL. */
+/* Gives up the exchange, if there is one, takes *C out of its pool, closes and frees it (memory
+ * goes at end of turn). *C is NULL afterwards. No effect if it is NULL. */
 void http1_client_close(struct http1_client_conn **c);
 /* Ends the use of *C, which counts in a pool: returns it if it may serve another request; else the
  * same as http1_client_close. */
@@ -57,6 +57,23 @@ struct http1_client_conn *http1_client_of_pooled(struct pooled_conn *p);
 extern const struct conn_pool_ops http1_client_pool_ops;
 
 /* ---- one request ---- */
+
+/* How an exchange has failed. Valid only during the call. */
+struct http1_client_failure {
+    /* ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
+     * ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log). */
+    enum err error;
+    bool written, received; /* a byte of the request, or of the response */
+    /*
+     * The connection was idle in its pool before, and the worker may have ended it then, which does
+     * not indicate a failure. CLOSED_IDLE: it ended without a byte of a response. LEFT_OVER: what
+     * came does not begin as a response does, and may be left over from the one before.
+     */
+    bool closed_idle, left_over;
+    const char *reason;  /* what is wrong with the response, or the text of the error */
+    const char *setting; /* ERR_TIMEOUT: the one that expired */
+};
+
 struct http1_client_events {
     /*
      * The final response head (1xx heads except 101 are consumed). Strings are valid only during
@@ -76,12 +93,8 @@ struct http1_client_events {
      * called with LAST and an empty body. May pause, but not end, the exchange.
      */
     ssize_t (*on_moving)(void *context, struct transport *from, size_t max);
-    /*
-     * The exchange has failed (http1_client_any_received and http1_client_any_written report its
-     * progress). The connection is not reusable. ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED,
-     * ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log).
-     */
-    void (*on_error)(void *context, enum err e);
+    /* The exchange has failed. The connection is not reusable. */
+    void (*on_error)(void *context, const struct http1_client_failure *failure);
     /* 101: the connection is now a tunnel, to be had by http1_client_take_upgraded. HEAD as for
      * on_head.
      */
@@ -114,18 +127,10 @@ void http1_client_pause(struct http1_client_conn *c);
 void http1_client_resume(struct http1_client_conn *c);
 /* After the last byte: whether the connection may serve another request. */
 bool http1_client_reusable(const struct http1_client_conn *c);
-/* Facts for retry rules, valid until the next request. */
-bool http1_client_any_written(const struct http1_client_conn *c);
-bool http1_client_any_received(const struct http1_client_conn *c);
-/*
- * A reused connection is one that was idle in its pool before. The worker may have ended it then,
- * which does not indicate a failure. The exchange failed with E and: not a byte of a response came;
- * what came does not begin as a response does, and may be left over from the one before. Or HEAD is
- * a 408 with which the worker closes it, sent before it got the request (RFC 9110 section 15.5.9).
- */
+/* Whether C was idle in its pool before. */
 bool http1_client_reused(const struct http1_client_conn *c);
-bool http1_client_closed_idle(const struct http1_client_conn *c, enum err e);
-bool http1_client_left_over(const struct http1_client_conn *c);
+/* Whether it was, and HEAD is a 408 with which the worker closes it, sent before it got the request
+ * (RFC 9110 section 15.5.9). */
 bool http1_client_gave_up(const struct http1_client_conn *c, const struct http1_head *head);
 /* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not
  * yet. */
@@ -133,11 +138,6 @@ struct http1_client_times {
     uint64_t written_us, first_byte_us, last_byte_us;
 };
 struct http1_client_times http1_client_times(const struct http1_client_conn *c);
-/* Why the last exchange of C (or NULL) failed with E: what is wrong with the response, or E's text.
- */
-const char *http1_client_failure_text(const struct http1_client_conn *c, enum err e);
-/* The setting that expired when the last exchange of C failed with ERR_TIMEOUT. */
-const char *http1_client_timeout_setting(const struct http1_client_conn *c);
 /*
  * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. The
  * connection leaves its pool; for its place to stay occupied, call conn_retain_permission before.

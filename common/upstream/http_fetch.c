@@ -55,9 +55,9 @@ static void on_fetch_body(void *context, struct body_piece *body, bool last)
         fetch_finish(f, too_large ? ERR_TOO_LARGE : ERR_OK);
 }
 
-static void on_fetch_error(void *context, enum err e)
+static void on_fetch_error(void *context, const struct http1_client_failure *failure)
 {
-    fetch_finish(context, e);
+    fetch_finish(context, failure->error);
 }
 
 /* No upgrade is requested, so that a 101 is an error. */

@@ -22,7 +22,7 @@ struct http_fetch_events {
      * The fetch has ended and its connection is closed. Called once, unless the fetch is stopped;
      * may start it again, or free it. ERR_OK: the response is complete, or, without a request, the
      * connection was made. Otherwise ERR_TIMEOUT, ERR_TOO_LARGE (over body_max), or an error of
-     * http1_client_connect_tls or of struct http1_client_events.
+     * http1_client_connect_tls or of struct http1_client_failure.
      */
     void (*done)(struct http_fetch *f, enum err e);
 };

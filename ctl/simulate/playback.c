@@ -178,17 +178,17 @@ static void on_playback_body(void *context, struct body_piece *body, bool last)
         playback_finish(context, ERR_OK);
 }
 
-static void on_playback_error(void *context, enum err e)
+static void on_playback_error(void *context, const struct http1_client_failure *failure)
 {
     struct playback_client *c = context;
     /* An idle connection that ends when it is reused: the server had closed it. */
-    bool again = c->reused && !http1_client_any_received(c->conn);
+    bool again = c->reused && !failure->received;
 
     http1_client_close(&c->conn);
     if (again)
         connect_client(c);
     else
-        playback_finish(c, e);
+        playback_finish(c, failure->error);
 }
 
 static const struct http1_client_events events = {

@@ -159,21 +159,20 @@ static cold_ void retry_or_fail(struct exchange *x, enum outcome o, bool written
     exchange_reroute(x, o);
 }
 
-static void log_failure(const struct exchange *x, enum err e)
+static void log_failure(const struct exchange *x, const struct http1_client_failure *failure)
 {
     char cls[LOG_CUT_ROOM];
 
-    if (e == ERR_TIMEOUT)
+    if (failure->error == ERR_TIMEOUT)
         log_warn(NULL, "worker-failed",
                  "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s setting=%s",
                  x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
-                 http1_client_failure_text(x->http, e), x->started ? "begun" : "none",
-                 http1_client_timeout_setting(x->http));
+                 failure->reason, x->started ? "begun" : "none", failure->setting);
     else
         log_warn(NULL, "worker-failed",
                  "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,
-                 worker_name(x->member->worker), log_cut(x->cls, cls),
-                 http1_client_failure_text(x->http, e), x->started ? "begun" : "none");
+                 worker_name(x->member->worker), log_cut(x->cls, cls), failure->reason,
+                 x->started ? "begun" : "none");
 }
 
 /* As retry_or_fail: what a reused connection has received instead of a response may be left over
@@ -189,13 +188,12 @@ static cold_ void retry_left_over(struct exchange *x)
     exchange_reroute_rejected(x, OUTCOME_BAD_RESPONSE);
 }
 
-static void on_forward_error(void *context, enum err e)
+static void on_forward_error(void *context, const struct http1_client_failure *failure)
 {
     struct exchange *x = context;
-    bool written = http1_client_any_written(x->http);
-
-    bool dead = http1_client_closed_idle(x->http, e);
-    bool left_over = http1_client_left_over(x->http);
+    enum err e = failure->error;
+    bool written = failure->written;
+    bool dead = failure->closed_idle;
 
     exchange_take_back(x);
     enum outcome o = x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
@@ -208,9 +206,9 @@ static void on_forward_error(void *context, enum err e)
         retry_fresh(x);
         return;
     }
-    if (dead || left_over)
+    if (dead || failure->left_over)
         member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
-    log_failure(x, e);
+    log_failure(x, failure);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_client_times(x->http);
     record_service(x, true);
@@ -220,7 +218,7 @@ static void on_forward_error(void *context, enum err e)
         member_failed(x->member, FAULT_TLS, loop_now_ms(x->lb_loop->loop));
     else if (o == OUTCOME_WORKER_FAILED && !dead)
         member_failed(x->member, FAULT_RESET, loop_now_ms(x->lb_loop->loop));
-    if (left_over && x->safe)
+    if (failure->left_over && x->safe)
         retry_left_over(x);
     else
         retry_or_fail(x, o == OUTCOME_WORKER_FAILED && written && !dead ? record_death(x) : o,
@@ -310,7 +308,8 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     worker_responded(x->member->worker);
     rejected_queue_served(&x->al->rejected);
     if (failed) {
-        log_failure(x, ERR_PEER_CLOSED);
+        log_failure(x, &(struct http1_client_failure){.error = ERR_PEER_CLOSED,
+                                                      .reason = err_text(ERR_PEER_CLOSED)});
         record_service(x, true);
         retry_or_fail(x, record_death(x), true);
         return;

@@ -430,47 +430,46 @@ static void retry_fresh(struct front_exchange *x)
     connect_to_process(x);
 }
 
-static void log_request_failure(struct front_exchange *x, enum err e)
+static void log_request_failure(struct front_exchange *x,
+                                const struct http1_client_failure *failure)
 {
-    const char *reason = http1_client_failure_text(x->conn, e);
-    const char *begun = http1_client_any_received(x->conn) ? "yes" : "no";
+    const char *begun = failure->received ? "yes" : "no";
     const char *repeatable = x->safe ? "yes" : "no";
     const char *connection = http1_client_reused(x->conn) ? "reused" : "new";
 
-    if (e == ERR_TIMEOUT)
+    if (failure->error == ERR_TIMEOUT)
         log_warn(subject_of(x), "process-request-failed",
-                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s setting=%s", reason,
-                 begun, repeatable, connection, http1_client_timeout_setting(x->conn));
+                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s setting=%s",
+                 failure->reason, begun, repeatable, connection, failure->setting);
     else
         log_warn(subject_of(x), "process-request-failed",
-                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s", reason, begun,
-                 repeatable, connection);
+                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s", failure->reason,
+                 begun, repeatable, connection);
 }
 
-static void on_front_error(void *context, enum err e)
+static void on_front_error(void *context, const struct http1_client_failure *failure)
 {
     struct front_exchange *x = context;
     struct app_process *p = slot_request_process(&x->at_slot);
-    bool received = http1_client_any_received(x->conn);
-    bool written = http1_client_any_written(x->conn);
+    bool dead = failure->closed_idle || failure->left_over;
+    bool late = failure->error == ERR_TIMEOUT;
 
-    x->touched |= written;
-    bool dead = http1_client_closed_idle(x->conn, e) || http1_client_left_over(x->conn);
-    if (dead && !x->retried && x->response != NULL && (x->safe || !written)) {
+    x->touched |= failure->written;
+    if (dead && !x->retried && x->response != NULL && (x->safe || !failure->written)) {
         retry_fresh(x);
         return;
     }
     if (x->touched) {
-        log_request_failure(x, e);
-        front_count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
+        log_request_failure(x, failure);
+        front_count(x, late ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account_request(x, clock_mono_us(), true);
     }
-    if (e == ERR_TIMEOUT && !received && written)
-        slot_process_stuck(&x->at_slot, http1_client_timeout_setting(x->conn));
-    else if (!received && p != NULL)
+    if (late && !failure->received && failure->written)
+        slot_process_stuck(&x->at_slot, failure->setting);
+    else if (!failure->received && p != NULL)
         app_process_hold(p);
     leave_worker(x);
-    respond_failed(x, e);
+    respond_failed(x, failure->error);
 }
 
 /* ---- the response ---- */

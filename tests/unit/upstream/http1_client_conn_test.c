@@ -96,7 +96,7 @@ static void idle_connection_that_ends_is_found_dead(void **state)
     assert_false(f->failed); /* not inside the call */
     raw_turn_until(f->loop, is_over, f);
     assert_int_equal(f->error, ERR_PEER_CLOSED);
-    assert_false(http1_client_any_written(f->conn));
+    assert_false(f->failure.written);
 }
 
 static void connection_moves_between_loops(void **state)

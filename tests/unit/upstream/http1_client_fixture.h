@@ -26,6 +26,7 @@ struct fixture {
     struct text body, reason;
     bool ended, failed, upgraded;
     enum err error;
+    struct http1_client_failure failure;
     size_t parts_max;
     void (*at_head)(struct fixture *f);
     void (*at_body)(struct fixture *f);
@@ -83,14 +84,15 @@ static inline void on_body(void *context, struct body_piece *body, bool last)
         at_end(f);
 }
 
-static inline void on_error(void *context, enum err e)
+static inline void on_error(void *context, const struct http1_client_failure *failure)
 {
     struct fixture *f = context;
 
     assert_false(f->ended);
     assert_false(f->failed);
     f->failed = true;
-    f->error = e;
+    f->error = failure->error;
+    f->failure = *failure;
 }
 
 static inline void on_upgrade(void *context, const struct http1_head *head)

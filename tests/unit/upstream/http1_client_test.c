@@ -23,8 +23,6 @@ static void request_is_written_and_a_response_with_a_length_read(void **state)
     assert_int_equal(f->nheaders, 2);
     assert_body(f, "hello");
     assert_true(http1_client_reusable(f->conn));
-    assert_true(http1_client_any_written(f->conn));
-    assert_true(http1_client_any_received(f->conn));
     struct http1_client_times t = http1_client_times(f->conn);
     assert_true(t.written_us != 0);
     assert_true(t.first_byte_us >= t.written_us);
@@ -325,8 +323,8 @@ static void connection_closed_before_a_response_is_reported_with_how_far_it_got(
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_PEER_CLOSED);
-    assert_true(http1_client_any_written(f->conn));
-    assert_false(http1_client_any_received(f->conn));
+    assert_true(f->failure.written);
+    assert_false(f->failure.received);
 }
 
 static void bytes_after_the_end_forbid_reuse(void **state)
@@ -544,7 +542,7 @@ static void silence_before_the_first_byte_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
-    assert_string_equal(http1_client_timeout_setting(f->conn), "first_byte_timeout");
+    assert_string_equal(f->failure.setting, "first_byte_timeout");
     assert_false(http1_client_reusable(f->conn));
 }
 
@@ -559,7 +557,7 @@ static void silence_within_a_body_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
-    assert_string_equal(http1_client_timeout_setting(f->conn), "between_bytes_timeout");
+    assert_string_equal(f->failure.setting, "between_bytes_timeout");
     assert_body(f, "he");
 }
 
@@ -576,8 +574,8 @@ static void worker_that_does_not_take_the_request_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
-    assert_string_equal(http1_client_timeout_setting(f->conn), "between_bytes_timeout");
-    assert_true(http1_client_any_written(f->conn));
+    assert_string_equal(f->failure.setting, "between_bytes_timeout");
+    assert_true(f->failure.written);
     free(body);
 }
 
