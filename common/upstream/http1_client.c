@@ -761,7 +761,7 @@ void http1_client_give_back(struct http1_client_conn **cp)
 {
     struct http1_client_conn *c = *cp;
 
-    if (c == NULL || !http1_client_reusable(c)) {
+    if (c == NULL || c->pooled.backend == NULL || !http1_client_reusable(c)) {
         http1_client_close(cp);
         return;
     }

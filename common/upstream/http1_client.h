@@ -48,8 +48,8 @@ bool http1_client_is_tls(const struct http1_client_conn *c, bool *resumed);
 /* Gives up the exchange, if there is one, takes *C out of its pool, closes and frees it (memory
  * goes at end of turn). *C is NULL afterwards. No effect if it is NULL. */
 void http1_client_close(struct http1_client_conn **c);
-/* Ends the use of *C, which counts in a pool: returns it if it may serve another request; else the
- * same as http1_client_close. */
+/* Ends the use of *C: returns it to its pool if it may serve another request; else the same as
+ * http1_client_close. */
 void http1_client_give_back(struct http1_client_conn **c);
 struct pooled_conn *http1_client_pooled(struct http1_client_conn *c);
 struct http1_client_conn *http1_client_of_pooled(struct pooled_conn *p);

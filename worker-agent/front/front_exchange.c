@@ -74,7 +74,7 @@ struct front_exchange {
     bool retried;   /* this is the second attempt */
     unsigned tries; /* processes that could not be connected to */
     bool touched;   /* a byte of it may have reached a process */
-    bool passed_on; /* sent to the new agent instead of a process */
+    bool passed_on; /* sent to the new agent instead of a process, on a connection in no pool */
     bool has_head, tunnel, worker_done;
     int status;
     struct loop_deferred freeing;
@@ -339,15 +339,12 @@ static void write_head(struct front_exchange *x, bool to_agent)
 static bool front_pass_on(struct front_exchange *x, enum agent_outcome why)
 {
     const struct app_group *g = x->listener->group;
-    const struct app_pool *pool = g->pool;
-    const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
-    char address[ADDR_TEXT_MAX];
     /* The address at which the other agent accepts requests like X. */
     struct addr to = is_direct(x) ? g->own_listeners[0].addr : x->listener->addr;
     /* The source address of a connection to it. */
     struct addr source = to;
 
-    if (!pool->handed_over || (why != OUTCOME_STOPPING && why != OUTCOME_NOT_STARTED) ||
+    if (!g->pool->handed_over || (why != OUTCOME_STOPPING && why != OUTCOME_NOT_STARTED) ||
         x->response == NULL || x->front->tls != NULL)
         return false;
     if (to.sa.sa_family == AF_INET && to.in.sin_addr.s_addr == htonl(INADDR_ANY))
@@ -360,17 +357,13 @@ static bool front_pass_on(struct front_exchange *x, enum agent_outcome why)
     ASSERT(x->at_slot.core.state == CORE_REQUEST_NONE);
     ASSERT(x->at_slot.backend == NULL);
     x->at_slot.addr = to;
-    x->at_slot.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
-                                           SLICE_LIT("new-agent"), 0, &cs);
     if (!is_direct(x))
         write_head(x, true);
     x->passed_on = true;
     /* The other agent applies its time-outs, and judges the process by the result. */
     x->unready = true;
-    /* On a connection of its own: there is nothing to gain by keeping one. */
-    x->retried = true;
     log_info(subject_of(x), "request-relayed", "to=%s reason=\"another agent has taken over\"",
-             address);
+             addr_text(&to));
     return true;
 }
 
@@ -674,8 +667,10 @@ static void connect_to_process(struct front_exchange *x)
                                     .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
                                     .sure = !x->safe};
 
-    enum conn_result r = conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter);
+    enum conn_result r = CONN_OPEN;
 
+    if (!x->passed_on)
+        r = conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter);
     ASSERT(r != CONN_WAIT); /* connections are not limited */
     if (r == CONN_REUSED) {
         x->conn = http1_client_of_pooled(x->waiter.conn);
