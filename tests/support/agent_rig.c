@@ -228,46 +228,15 @@ enum err __wrap_packet_await(int fd, uint64_t until_us, json_t **message, int *p
 
 /* ---- calls ---- */
 
-static bool is_open(const struct scripted_peer *p)
-{
-    return p->fd != -1 && !p->ended && !p->reset;
-}
-
 static void run_step(struct agent_rig *r, struct agent_rig_conn *c, const char *step)
 {
-    const char *end = strrchr(step, '$');
-    struct slice bytes = end != NULL ? (struct slice){step, (size_t)(end - step)} : slice_of(step);
+    const char *end = scripted_run(&c->peer, step);
 
-    c->tunnel |= slice_starts(bytes, SLICE_LIT("HTTP/1.1 101"));
-    scripted_send(&c->peer, bytes);
-    if (end == NULL)
-        return;
-    if (strcmp(end, "$close") == 0)
-        scripted_close(&c->peer);
-    else if (strcmp(end, "$reset") == 0)
-        scripted_reset(&c->peer);
-    else if (strcmp(end, "$end") == 0)
-        scripted_end(&c->peer);
-    else if (strcmp(end, "$deaf") == 0)
-        c->peer.deaf = true;
-    else if (strcmp(end, "$die") == 0)
+    c->tunnel |= slice_starts(slice_of(step), SLICE_LIT("HTTP/1.1 101"));
+    if (strcmp(end, "$die") == 0)
         kill_process(r, c->process, "signal 11");
     else
-        UNREACHABLE();
-}
-
-/* Returns the length of the complete message with a Content-Length at the start of IN; 0: none. */
-static size_t message_length(const struct text *in)
-{
-    const char *end = in->len != 0 ? memmem(in->p, in->len, "\r\n\r\n", 4) : NULL;
-
-    if (end == NULL)
-        return 0;
-    size_t head = (size_t)(end - in->p) + 4;
-    const char *length = memmem(in->p, head, "\r\nContent-Length: ", 18);
-    size_t body = length != NULL ? strtoul(length + 18, NULL, 10) : 0;
-
-    return in->len >= head + body ? head + body : 0;
+        ASSERT(end[0] == '\0');
 }
 
 static void take_calls(struct agent_rig *r, unsigned connection)
@@ -275,7 +244,7 @@ static void take_calls(struct agent_rig *r, unsigned connection)
     struct agent_rig_conn *c = r->conns[connection];
     size_t n;
 
-    while (c->peer.fd != -1 && !c->tunnel && (n = message_length(&c->peer.in)) != 0) {
+    while (c->peer.fd != -1 && !c->tunnel && (n = scripted_message_length(&c->peer.in)) != 0) {
         struct slice bytes = {c->peer.in.p, n};
         bool probe = slice_starts(bytes, SLICE_LIT("GET /ready ")) && !r->o.probes;
 
@@ -419,7 +388,7 @@ unsigned rig_open(const struct agent_rig *r)
     unsigned n = 0;
 
     for (unsigned i = 0; i < r->nconns; ++i)
-        n += is_open(&r->conns[i]->peer);
+        n += scripted_is_open(&r->conns[i]->peer);
     return n;
 }
 
@@ -452,14 +421,6 @@ const char *rig_state(struct agent_rig *r, unsigned p)
 
 /* ---- expectations ---- */
 
-static void differs(const char *what, struct slice got, struct slice wanted, const char *file,
-                    int line)
-{
-    print_error("%s\n--- received:\n%.*s\n--- expected:\n%.*s\n", what, SLICE_FMT(got),
-                SLICE_FMT(wanted));
-    _fail(file, line);
-}
-
 void rig_expect_call(struct agent_rig *r, unsigned i, const char *name, const char *bytes,
                      const char *file, int line)
 {
@@ -467,76 +428,28 @@ void rig_expect_call(struct agent_rig *r, unsigned i, const char *name, const ch
 
     if (i < r->ncalls)
         snprintf(process, sizeof(process), "p%u", r->calls[i].process);
-    if (strcmp(process, name) != 0)
-        differs("the process of a call", slice_of(process), slice_of(name), file, line);
-    struct slice got = text_slice(&r->calls[i].bytes);
-    if (!slice_starts(got, slice_of(bytes)))
-        differs("the request at a process", got, slice_of(bytes), file, line);
-}
-
-static void expect_all(struct text *in, const char *what, const char *bytes, const char *file,
-                       int line)
-{
-    if (!slice_eq(text_slice(in), slice_of(bytes)))
-        differs(what, text_slice(in), slice_of(bytes), file, line);
-    text_clear(in);
+    scripted_expect_call(process, text_slice(&r->calls[i].bytes), name, bytes, file, line);
 }
 
 void rig_expect_orders(struct agent_rig *r, const char *lines, const char *file, int line)
 {
-    expect_all(&r->orders, "the messages to the supervisor", lines, file, line);
-}
-
-/* Removes the Date fields, in the format of RFC 9110 section 5.6.7. */
-static void drop_dates(struct text *in)
-{
-    static const char date[] = "Date: Fri, 15 Jan 2027 08:00:00 GMT\r\n";
-    char *at = in->p;
-
-    while (in->len != 0 &&
-           (at = memmem(at, (size_t)(in->p + in->len - at), "Date: Fri, ", 11)) != NULL) {
-        size_t rest = (size_t)(in->p + in->len - at);
-
-        ASSERT(rest >= sizeof(date) - 1);
-        memmove(at, at + sizeof(date) - 1, rest - (sizeof(date) - 1));
-        in->len -= sizeof(date) - 1;
-    }
+    scripted_expect_all(&r->orders, "the messages to the supervisor", lines, file, line);
 }
 
 void rig_expect_bytes(struct agent_rig *r, const char *bytes, const char *file, int line)
 {
-    drop_dates(&rig_peer(r)->in);
-    expect_all(&rig_peer(r)->in, "the bytes at the client", bytes, file, line);
+    scripted_expect_bytes(rig_peer(r), bytes, file, line);
 }
 
 void rig_expect_status(struct agent_rig *r, int status, const char *const *fields, const char *file,
                        int line)
 {
-    struct text *in = &rig_peer(r)->in;
-    struct slice got = text_slice(in);
-    char line_text[32];
-
-    snprintf(line_text, sizeof(line_text), "HTTP/1.1 %d ", status);
-    if (!slice_starts(got, slice_of(line_text)))
-        differs("the response at the client", got, slice_of(line_text), file, line);
-    if (message_length(in) != in->len)
-        differs("one response, and nothing else", got, SLICE_NULL, file, line);
-    for (size_t i = 0; fields[i] != NULL; ++i) {
-        bool wanted = fields[i][0] != '!';
-        const char *field = fields[i] + !wanted;
-
-        if ((memmem(in->p, in->len, field, strlen(field)) != NULL) != wanted)
-            differs("the response", got, slice_of(fields[i]), file, line);
-    }
-    text_clear(in);
+    scripted_expect_status(rig_peer(r), status, fields, file, line);
 }
 
 void rig_expect_closed(struct agent_rig *r, bool closed, const char *file, int line)
 {
-    if (is_open(rig_peer(r)) != closed)
-        return;
-    print_error("the client's connection is %s\n", closed ? "open" : "closed");
-    _fail(file, line);
+    scripted_expect_closed(rig_peer(r), closed, file, line);
 }
 
 /* ---- clients ---- */
@@ -747,8 +660,8 @@ static void check_leftovers(struct agent_rig *r, const char *file, int line)
         rig_expect_bytes(r, "", file, line);
     r->client = 0;
     if (r->ncalls < r->nsteps)
-        differs("a step of the plan was not reached", SLICE_NULL, slice_of(r->steps[r->ncalls]),
-                file, line);
+        scripted_differ("a step of the plan was not reached", SLICE_NULL,
+                        slice_of(r->steps[r->ncalls]), file, line);
     if (app_pool_requests(&r->agent.pool) != 0 || r->agent.front->buffered_bytes != 0 ||
         !list_empty(&r->agent.front->exchanges) || rig_stat(r, AGENT_STAT_requests_running) != 0 ||
         rig_stat(r, AGENT_STAT_requests_waiting) != 0) {

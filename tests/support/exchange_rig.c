@@ -153,37 +153,12 @@ static void access_clear(void)
 
 /* ---- workers ---- */
 
-static bool is_open(const struct scripted_peer *p)
-{
-    return p->fd != -1 && !p->ended && !p->reset;
-}
-
-/* What STEP does at its end; the bytes before it are set to *BYTES. */
-static const char *split_step(const char *step, struct slice *bytes)
-{
-    const char *dollar = strrchr(step, '$');
-
-    *bytes = dollar != NULL ? (struct slice){step, (size_t)(dollar - step)} : slice_of(step);
-    return dollar != NULL ? dollar : "";
-}
-
 static void run_step(struct rig_conn *c, const char *step)
 {
-    struct slice bytes;
-    const char *end = split_step(step, &bytes);
+    const char *end = scripted_run(&c->peer, step);
 
-    c->tunnel |= slice_starts(bytes, SLICE_LIT("HTTP/1.1 101"));
-    scripted_send(&c->peer, bytes);
-    if (strcmp(end, "$close") == 0)
-        scripted_close(&c->peer);
-    else if (strcmp(end, "$reset") == 0)
-        scripted_reset(&c->peer);
-    else if (strcmp(end, "$end") == 0)
-        scripted_end(&c->peer);
-    else if (strcmp(end, "$deaf") == 0)
-        c->peer.deaf = true;
-    else
-        ASSERT(end[0] == '\0');
+    c->tunnel |= slice_starts(slice_of(step), SLICE_LIT("HTTP/1.1 101"));
+    ASSERT(end[0] == '\0');
 }
 
 static void respond_feed(struct rig_conn *c)
@@ -203,38 +178,17 @@ static void feed_line(struct rig_conn *c, const char *line)
     scripted_send(&c->peer, SLICE_LIT("\n"));
 }
 
-/* Returns the length of the complete head at the start of IN; 0: there is none. */
-static size_t request_head(const struct text *in)
-{
-    const char *end = in->len != 0 ? memmem(in->p, in->len, "\r\n\r\n", 4) : NULL;
-
-    return end != NULL ? (size_t)(end - in->p) + 4 : 0;
-}
-
-/* The same of the complete request. */
-static size_t request_length(const struct text *in)
-{
-    size_t head = request_head(in);
-
-    if (head == 0)
-        return 0;
-    const char *length = memmem(in->p, head, "\r\nContent-Length: ", 18);
-    size_t body = length != NULL ? strtoul(length + 18, NULL, 10) : 0;
-
-    return in->len >= head + body ? head + body : 0;
-}
-
 /* Takes the requests that have arrived on C. */
 static void take_calls(struct exchange_rig *r, struct rig_conn *c)
 {
     size_t n;
 
-    if (r->workers[c->worker].early && request_head(&c->peer.in) != 0) {
+    if (r->workers[c->worker].early && scripted_head_length(&c->peer.in) != 0) {
         c->peer.deaf = true;
-        c->peer.in.len = request_head(&c->peer.in);
+        c->peer.in.len = scripted_head_length(&c->peer.in);
     }
     while (!c->feed && !c->tunnel &&
-           (n = c->peer.deaf ? c->peer.in.len : request_length(&c->peer.in)) != 0) {
+           (n = c->peer.deaf ? c->peer.in.len : scripted_message_length(&c->peer.in)) != 0) {
         struct slice bytes = {c->peer.in.p, n};
         struct rig_call *call = &r->calls[r->ncalls];
 
@@ -290,7 +244,7 @@ static bool rig_step(void *context)
     for (unsigned i = 0; i < r->nconns; ++i) {
         struct rig_conn *c = r->conns[i];
 
-        if (c->feed && is_open(&c->peer) && virtual_ms() - c->fed_ms >= FEED_ALIVE_MS)
+        if (c->feed && scripted_is_open(&c->peer) && virtual_ms() - c->fed_ms >= FEED_ALIVE_MS)
             feed_line(c, "");
         any |= scripted_step(&c->peer);
         take_calls(r, c);
@@ -386,7 +340,7 @@ unsigned rig_open(const struct exchange_rig *r, unsigned w)
     unsigned n = 0;
 
     for (unsigned i = 0; i < r->nconns; ++i)
-        n += r->conns[i]->worker == w && is_open(&r->conns[i]->peer);
+        n += r->conns[i]->worker == w && scripted_is_open(&r->conns[i]->peer);
     return n;
 }
 
@@ -395,21 +349,13 @@ void rig_feed(struct exchange_rig *r, unsigned w, const char *line)
     for (unsigned i = 0; i < r->nconns; ++i) {
         struct rig_conn *c = r->conns[i];
 
-        if (c->worker == w && c->feed && is_open(&c->peer))
+        if (c->worker == w && c->feed && scripted_is_open(&c->peer))
             feed_line(c, line);
     }
     rig_settle(r);
 }
 
 /* ---- expectations ---- */
-
-static void differs(const char *what, struct slice got, struct slice wanted, const char *file,
-                    int line)
-{
-    print_error("%s\n--- received:\n%.*s\n--- expected:\n%.*s\n", what, SLICE_FMT(got),
-                SLICE_FMT(wanted));
-    _fail(file, line);
-}
 
 void rig_expect_call(struct exchange_rig *r, unsigned i, const char *name, const char *bytes,
                      const char *file, int line)
@@ -418,77 +364,30 @@ void rig_expect_call(struct exchange_rig *r, unsigned i, const char *name, const
 
     if (i < r->ncalls)
         snprintf(worker, sizeof(worker), "w%u", r->calls[i].worker);
-    if (strcmp(worker, name) != 0)
-        differs("the worker of a call", slice_of(worker), slice_of(name), file, line);
-    struct slice got = text_slice(&r->calls[i].bytes);
-    if (!slice_starts(got, slice_of(bytes)))
-        differs("the request at a worker", got, slice_of(bytes), file, line);
-}
-
-/* IN is exactly BYTES; it is empty then. */
-static void expect_all(struct text *in, const char *what, const char *bytes, const char *file,
-                       int line)
-{
-    if (!slice_eq(text_slice(in), slice_of(bytes)))
-        differs(what, text_slice(in), slice_of(bytes), file, line);
-    text_clear(in);
+    scripted_expect_call(worker, text_slice(&r->calls[i].bytes), name, bytes, file, line);
 }
 
 void rig_expect_tunnel(struct exchange_rig *r, unsigned i, const char *bytes, const char *file,
                        int line)
 {
-    expect_all(&conn_of(r, i)->peer.in, "the bytes of a tunnel at its worker", bytes, file, line);
-}
-
-/* Removes the Date fields of the load balancer, in the format of RFC 9110 section 5.6.7. */
-static void drop_dates(struct text *in)
-{
-    static const char date[] = "Date: Fri, 15 Jan 2027 08:00:00 GMT\r\n";
-    char *at = in->p;
-
-    while (in->len != 0 &&
-           (at = memmem(at, (size_t)(in->p + in->len - at), "Date: Fri, ", 11)) != NULL) {
-        size_t rest = (size_t)(in->p + in->len - at);
-
-        ASSERT(rest >= sizeof(date) - 1);
-        memmove(at, at + sizeof(date) - 1, rest - (sizeof(date) - 1));
-        in->len -= sizeof(date) - 1;
-    }
+    scripted_expect_all(&conn_of(r, i)->peer.in, "the bytes of a tunnel at its worker", bytes, file,
+                        line);
 }
 
 void rig_expect_bytes(struct exchange_rig *r, const char *bytes, const char *file, int line)
 {
-    drop_dates(&r->clients[r->client].in);
-    expect_all(&r->clients[r->client].in, "the bytes at the client", bytes, file, line);
+    scripted_expect_bytes(rig_peer(r), bytes, file, line);
 }
 
 void rig_expect_status(struct exchange_rig *r, int status, const char *const *fields,
                        const char *file, int line)
 {
-    struct text *in = &r->clients[r->client].in;
-    struct slice got = text_slice(in);
-    char line_text[32];
-
-    snprintf(line_text, sizeof(line_text), "HTTP/1.1 %d ", status);
-    if (!slice_starts(got, slice_of(line_text)))
-        differs("the response at the client", got, slice_of(line_text), file, line);
-    size_t n = request_length(in); /* framed as a request is */
-    if (n != in->len)
-        differs("one response, and nothing else", got, SLICE_NULL, file, line);
-    size_t head = (size_t)((const char *)memmem(in->p, in->len, "\r\n\r\n", 4) - in->p) + 2;
-    for (size_t i = 0; fields[i] != NULL; ++i) {
-        if (memmem(in->p, head, fields[i], strlen(fields[i])) == NULL)
-            differs("the head of the response", got, slice_of(fields[i]), file, line);
-    }
-    text_clear(in);
+    scripted_expect_status(rig_peer(r), status, fields, file, line);
 }
 
 void rig_expect_closed(struct exchange_rig *r, bool closed, const char *file, int line)
 {
-    if (is_open(&r->clients[r->client]) != closed)
-        return;
-    print_error("the client's connection is %s\n", closed ? "open" : "closed");
-    _fail(file, line);
+    scripted_expect_closed(rig_peer(r), closed, file, line);
 }
 
 void rig_expect_row(struct exchange_rig *r, const char *fields, const char *file, int line)
@@ -497,7 +396,7 @@ void rig_expect_row(struct exchange_rig *r, const char *fields, const char *file
 
     (void)r;
     if (access_rows.first == access_rows.n)
-        differs("no row in the access log", SLICE_NULL, slice_of(fields), file, line);
+        scripted_differ("no row in the access log", SLICE_NULL, slice_of(fields), file, line);
     const char *row = access_rows.rows[access_rows.first++];
     while (rest.len != 0) {
         struct slice field = slice_cut(&rest, ' ');
@@ -506,7 +405,7 @@ void rig_expect_row(struct exchange_rig *r, const char *fields, const char *file
 
         free(padded);
         if (!found)
-            differs("a row of the access log", slice_of(row), field, file, line);
+            scripted_differ("a row of the access log", slice_of(row), field, file, line);
     }
 }
 
@@ -849,13 +748,13 @@ bool rig_drained(const struct exchange_rig *r)
 static void check_leftovers(struct exchange_rig *r, const char *file, int line)
 {
     if (access_rows.first != access_rows.n)
-        differs("a row that was not expected", slice_of(access_rows.rows[access_rows.first]),
-                SLICE_NULL, file, line);
+        scripted_differ("a row that was not expected",
+                        slice_of(access_rows.rows[access_rows.first]), SLICE_NULL, file, line);
     for (r->client = 0; r->client < r->nclients; ++r->client)
         rig_expect_bytes(r, "", file, line);
     if (r->ncalls < r->nsteps)
-        differs("a step of the plan was not reached", SLICE_NULL, slice_of(r->steps[r->ncalls]),
-                file, line);
+        scripted_differ("a step of the plan was not reached", SLICE_NULL,
+                        slice_of(r->steps[r->ncalls]), file, line);
     if (rig_stat(r, APP_STAT_requests_active) != 0 || r->app->pool->backlog != 0 ||
         rig_stat(r, APP_STAT_buffered_bytes) != 0 || rig_stat(r, APP_STAT_requests_waiting) != 0) {
         print_error("a request is still in progress\n");

@@ -6,10 +6,16 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 enum {
     /* Turns without any byte moved, after which a loop is quiet: more than the number of turns for
@@ -337,4 +343,129 @@ void scripted_fini(struct scripted_peer *p)
         close_peer(p);
     text_fini(&p->in);
     text_fini(&p->out);
+}
+
+bool scripted_is_open(const struct scripted_peer *p)
+{
+    return p->fd != -1 && !p->ended && !p->reset;
+}
+
+const char *scripted_run(struct scripted_peer *p, const char *step)
+{
+    const char *end = strrchr(step, '$');
+
+    scripted_send(p, end != NULL ? (struct slice){step, (size_t)(end - step)} : slice_of(step));
+    if (end == NULL)
+        return "";
+    if (strcmp(end, "$close") == 0)
+        scripted_close(p);
+    else if (strcmp(end, "$reset") == 0)
+        scripted_reset(p);
+    else if (strcmp(end, "$end") == 0)
+        scripted_end(p);
+    else if (strcmp(end, "$deaf") == 0)
+        p->deaf = true;
+    else
+        return end;
+    return "";
+}
+
+/* ---- HTTP messages ---- */
+
+size_t scripted_head_length(const struct text *in)
+{
+    const char *end = in->len != 0 ? memmem(in->p, in->len, "\r\n\r\n", 4) : NULL;
+
+    return end != NULL ? (size_t)(end - in->p) + 4 : 0;
+}
+
+size_t scripted_message_length(const struct text *in)
+{
+    size_t head = scripted_head_length(in);
+
+    if (head == 0)
+        return 0;
+    const char *length = memmem(in->p, head, "\r\nContent-Length: ", 18);
+    size_t body = length != NULL ? strtoul(length + 18, NULL, 10) : 0;
+
+    return in->len >= head + body ? head + body : 0;
+}
+
+/* ---- expectations ---- */
+
+void scripted_differ(const char *what, struct slice got, struct slice wanted, const char *file,
+                     int line)
+{
+    print_error("%s\n--- received:\n%.*s\n--- expected:\n%.*s\n", what, SLICE_FMT(got),
+                SLICE_FMT(wanted));
+    _fail(file, line);
+}
+
+void scripted_expect_all(struct text *in, const char *what, const char *bytes, const char *file,
+                         int line)
+{
+    if (!slice_eq(text_slice(in), slice_of(bytes)))
+        scripted_differ(what, text_slice(in), slice_of(bytes), file, line);
+    text_clear(in);
+}
+
+void scripted_expect_call(const char *receiver, struct slice got, const char *name,
+                          const char *bytes, const char *file, int line)
+{
+    if (strcmp(receiver, name) != 0)
+        scripted_differ("the receiver of a call", slice_of(receiver), slice_of(name), file, line);
+    if (!slice_starts(got, slice_of(bytes)))
+        scripted_differ("the request of a call", got, slice_of(bytes), file, line);
+}
+
+/* Removes the Date fields, in the format of RFC 9110 section 5.6.7. */
+static void drop_dates(struct text *in)
+{
+    static const char date[] = "Date: Fri, 15 Jan 2027 08:00:00 GMT\r\n";
+    char *at = in->p;
+
+    while (in->len != 0 &&
+           (at = memmem(at, (size_t)(in->p + in->len - at), "Date: Fri, ", 11)) != NULL) {
+        size_t rest = (size_t)(in->p + in->len - at);
+
+        ASSERT(rest >= sizeof(date) - 1);
+        memmove(at, at + sizeof(date) - 1, rest - (sizeof(date) - 1));
+        in->len -= sizeof(date) - 1;
+    }
+}
+
+void scripted_expect_bytes(struct scripted_peer *p, const char *bytes, const char *file, int line)
+{
+    drop_dates(&p->in);
+    scripted_expect_all(&p->in, "the bytes at the client", bytes, file, line);
+}
+
+void scripted_expect_status(struct scripted_peer *p, int status, const char *const *fields,
+                            const char *file, int line)
+{
+    struct text *in = &p->in;
+    struct slice got = text_slice(in);
+    char line_text[32];
+
+    snprintf(line_text, sizeof(line_text), "HTTP/1.1 %d ", status);
+    if (!slice_starts(got, slice_of(line_text)))
+        scripted_differ("the response at the client", got, slice_of(line_text), file, line);
+    if (scripted_message_length(in) != in->len)
+        scripted_differ("one response, and nothing else", got, SLICE_NULL, file, line);
+    for (size_t i = 0; fields[i] != NULL; ++i) {
+        bool wanted = fields[i][0] != '!';
+        const char *field = fields[i] + !wanted;
+
+        if ((memmem(in->p, in->len, field, strlen(field)) != NULL) != wanted)
+            scripted_differ("the response", got, slice_of(fields[i]), file, line);
+    }
+    text_clear(in);
+}
+
+void scripted_expect_closed(const struct scripted_peer *p, bool closed, const char *file, int line)
+{
+    if (scripted_is_open(p) != closed)
+        return;
+    print_error("the client's connection is %s\n", closed ? "open" : "closed");
+    _fail(file, line);
 }

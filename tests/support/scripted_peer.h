@@ -77,6 +77,37 @@ void scripted_close(struct scripted_peer *p);
 /* Closes the connection such that its peer sees a reset. */
 void scripted_reset(struct scripted_peer *p);
 void scripted_fini(struct scripted_peer *p);
+/* Whether neither side has closed it. */
+bool scripted_is_open(const struct scripted_peer *p);
+/* Sends STEP. It may end with $close, $reset, $end (of the sending side) or $deaf, which is done
+ * then. Returns another "$..." at its end, or "". */
+const char *scripted_run(struct scripted_peer *p, const char *step);
+
+/* ---- HTTP messages ---- */
+
+/* The length of the complete head, or of the complete message with its Content-Length, at the start
+ * of IN; 0: there is none. */
+size_t scripted_head_length(const struct text *in);
+size_t scripted_message_length(const struct text *in);
+
+/* ---- expectations: FILE and LINE are the test's ---- */
+
+/* Fails: WHAT is GOT, and not WANTED. */
+void scripted_differ(const char *what, struct slice got, struct slice wanted, const char *file,
+                     int line);
+/* IN is exactly BYTES; it is empty then. */
+void scripted_expect_all(struct text *in, const char *what, const char *bytes, const char *file,
+                         int line);
+/* A call reached RECEIVER, which is NAME, with a request GOT that begins with BYTES. */
+void scripted_expect_call(const char *receiver, struct slice got, const char *name,
+                          const char *bytes, const char *file, int line);
+/* P, a client, has received exactly BYTES, apart from Date fields; they are dropped. */
+void scripted_expect_bytes(struct scripted_peer *p, const char *bytes, const char *file, int line);
+/* P, a client, has received one response with STATUS and each of FIELDS, up to NULL, but not those
+ * after a '!'; it is dropped. */
+void scripted_expect_status(struct scripted_peer *p, int status, const char *const *fields,
+                            const char *file, int line);
+void scripted_expect_closed(const struct scripted_peer *p, bool closed, const char *file, int line);
 
 /* TLS contexts of the scripted ends, made once: a server with a certificate of its own, and a
  * client that verifies nothing. */
