@@ -532,10 +532,11 @@ static void send_goaway(struct http_conn *c)
 void http_server_retire(struct http_server *s, void (*done)(void *context), void *context)
 {
     ASSERT(!s->draining);
+    /* First: those that are taken from other loops are drained like the others. */
+    close_listeners(s);
     s->draining = true;
     s->drained = done;
     s->drained_context = context;
-    close_listeners(s);
     s->drain_ms = loop_active_ms(s->loop);
     each_connection(s, send_goaway);
     check_end_of_drain(s);

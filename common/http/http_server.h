@@ -131,8 +131,8 @@ void http_server_hold(struct http_server *s, bool hold);
 void http_server_each_socket(const struct http_server *s,
                              void (*each)(void *context, int fd, void *tag), void *context);
 
-/* Ends service: responses have Connection: close; tunnels and idle connections are closed. Calls
- * DONE, later, once no connection is left. */
+/* Ends service: listeners are closed, responses have Connection: close; tunnels and idle connections
+ * are closed. Calls DONE, later, once no connection is left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
 /* The same, but until http_server_shut_idle tunnels continue, and idle and new connections get one
  * more response. */

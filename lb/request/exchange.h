@@ -32,8 +32,6 @@
 struct lb_front {
     struct lb_loop *lb_loop;
     struct http_server *server;
-    struct http_listener **listeners;
-    size_t nlisteners;
     struct list spare; /* unused exchanges for reuse */
     size_t nspare;
     size_t live;              /* number of exchanges that are not freed */

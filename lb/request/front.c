@@ -77,8 +77,7 @@ struct lb_front *front_create(struct lb_loop *lb_loop, const struct http_server_
 
 void front_listen(struct lb_front *f, int fd, const struct http_listen_options *o)
 {
-    f->listeners = xrealloc(f->listeners, (f->nlisteners + 1) * sizeof(*f->listeners));
-    f->listeners[f->nlisteners++] = http_server_listen(f->server, fd, o);
+    (void)http_server_listen(f->server, fd, o);
 }
 
 void front_set(struct lb_loop *ll, void *limits)
@@ -86,14 +85,6 @@ void front_set(struct lb_loop *ll, void *limits)
     struct http_server_options o = options_of(ll->front, limits);
 
     http_server_set(ll->front->server, &o);
-}
-
-static void close_listeners(struct lb_front *f)
-{
-    while (f->nlisteners != 0)
-        http_listener_close(f->listeners[--f->nlisteners]);
-    free(f->listeners);
-    f->listeners = NULL;
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
@@ -117,7 +108,6 @@ static void on_server_done(void *context)
 
 void front_drain(struct lb_front *f, bool patient, void (*done)(void *context), void *context)
 {
-    close_listeners(f);
     f->done = done;
     f->done_context = context;
     if (patient)
@@ -147,7 +137,6 @@ void front_destroy(struct lb_front *f)
 {
     struct exchange *x;
 
-    close_listeners(f);
     http_server_destroy(f->server);
     ASSERT(f->live == 0);
     list_for_each_entry_safe (x, &f->spare, node)
