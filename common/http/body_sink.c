@@ -104,7 +104,7 @@ bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l, uint
     return true;
 }
 
-/* The same for bytes in the file, whose claims B has. */
+/* The same for bytes in its file, if B has claims. */
 static bool count_in_file(struct body_sink *b, const struct body_sink_limits *l, uint64_t bytes)
 {
     struct body_claims *c = b->claims;

@@ -316,21 +316,15 @@ static void prepare_head(struct http_response *r, uint64_t content_length)
         r->left_bytes = content_length;
 }
 
-void http_response_start(struct http_response *r, uint64_t content_length)
-{
-    if (r->over)
-        return;
-    prepare_head(r, content_length);
-    open_response(r);
-    http_schedule_flush(r, 0);
-}
-
 void http_response_hold(struct http_response *r, uint64_t content_length, uint64_t hold_ms)
 {
     if (r->over)
         return;
     prepare_head(r, content_length);
-    r->state = RESPONSE_HELD;
+    if (hold_ms != 0)
+        r->state = RESPONSE_HELD;
+    else
+        open_response(r);
     http_schedule_flush(r, hold_ms);
 }
 

@@ -131,8 +131,8 @@ void http_server_hold(struct http_server *s, bool hold);
 void http_server_each_socket(const struct http_server *s,
                              void (*each)(void *context, int fd, void *tag), void *context);
 
-/* Ends service: listeners are closed, responses have Connection: close; tunnels and idle connections
- * are closed. Calls DONE, later, once no connection is left. */
+/* Ends service: listeners are closed, responses have Connection: close; tunnels and idle
+ * connections are closed. Calls DONE, later, once no connection is left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
 /* The same, but until http_server_shut_idle tunnels continue, and idle and new connections get one
  * more response. */
@@ -249,20 +249,21 @@ void http_response_lines(struct http_response *r, size_t bytes);
  * Starts the response with the status and fields of req->res, which must be set before (the reason
  * is the standard one unless set, and must live as long as the request). To be called once.
  *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
- * The head goes out with the first bytes of the body, or by itself before the loop waits again.
+ *   hold_ms         The head does not go out before that time has passed or the first bytes of the
+ *                   body are there. Servers write the two apart; until then a failure of the worker
+ *                   can be undone by http_response_withdraw, and the request be tried elsewhere
+ *                   instead of being cut. 0: it goes out before the loop waits again.
  */
-void http_response_start(struct http_response *r, uint64_t content_length);
-/*
- * The same, but the head does not go out before HOLD_MS have passed or the first bytes of the body
- * are there. Servers write the two apart; until then a failure of the worker can be undone by
- * http_response_withdraw, and the request be tried elsewhere instead of being cut.
- */
+void http_response_hold(struct http_response *r, uint64_t content_length, uint64_t hold_ms);
 enum {
     RESPONSE_HOLD_MS = 20, /* for a response of a worker */
     /* What such a response may queue even if response_buffers_total is used up. */
     RESPONSE_BUFFER_FLOOR = 16 * 1024,
 };
-void http_response_hold(struct http_response *r, uint64_t content_length, uint64_t hold_ms);
+static inline void http_response_start(struct http_response *r, uint64_t content_length)
+{
+    http_response_hold(r, content_length, 0);
+}
 /* Take a held response back: true when nothing of it has gone out; then start another one. */
 bool http_response_withdraw(struct http_response *r);
 /*

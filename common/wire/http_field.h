@@ -39,6 +39,7 @@ struct message_field {
 };
 /* A set of kinds as a bit mask. */
 #define FIELD_BIT(kind) (UINT32_C(1) << (kind))
+/* Hop-by-hop, or framing. */
 #define FIELDS_HOP (FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_FRAMING))
 
 /* Fields that only a trusted proxy may state. */
@@ -64,9 +65,4 @@ static inline enum http_field http_field_kind(struct slice name)
     if (letters == 0 || (letters >> (name.p[0] & 31) & 1) == 0)
         return FIELD_OTHER;
     return http_field_of(name);
-}
-/* Whether fields of this kind are hop-by-hop or framing: of FIELDS_HOP. */
-static inline bool http_field_is_hop(enum http_field kind)
-{
-    return (FIELD_BIT(kind) & FIELDS_HOP) != 0;
 }

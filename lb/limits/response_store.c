@@ -212,8 +212,9 @@ void stored_maker_destroy(struct stored_maker *m)
  */
 static bool is_stored(const struct message_field *h)
 {
-    return !http_field_is_hop(h->kind) && h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
-           !slice_eq_nocase(h->name, SLICE_LIT("age")) &&
+    uint32_t others = FIELDS_HOP | FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_REQUEST_ID);
+
+    return (FIELD_BIT(h->kind) & others) == 0 && !slice_eq_nocase(h->name, SLICE_LIT("age")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authenticate")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authentication-info"));
 }

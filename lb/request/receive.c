@@ -140,6 +140,7 @@ static void join_trace(struct exchange *x)
 static void put_trace(const struct exchange *x, struct text *out)
 {
     const struct message_fields *fields = &x->req->fields;
+    uint32_t dropped = FIELDS_HOP | FIELD_BIT(FIELD_COOKIE) | FIELD_BIT(FIELD_OURS);
 
     text_add(out, SLICE_LIT("TRACE "));
     text_add(out, x->req->target);
@@ -149,8 +150,7 @@ static void put_trace(const struct exchange *x, struct text *out)
     for (size_t i = 0; i < fields->n; ++i) {
         const struct message_field *f = &fields->at[i];
 
-        if (http_field_is_hop(f->kind) || f->kind == FIELD_COOKIE || f->kind == FIELD_OURS ||
-            SLICE_IS_WORD(f->name, "authorization"))
+        if ((FIELD_BIT(f->kind) & dropped) != 0 || SLICE_IS_WORD(f->name, "authorization"))
             continue;
         char *lower = http_request_take(x->req, f->name.len);
         ascii_lower_copy(lower, f->name);
