@@ -311,8 +311,8 @@ def test_an_ablation_lists_each_constant_and_continues_where_it_stopped(tmp_path
                               stdout=subprocess.PIPE, timeout=4 * LIMIT, text=True, check=True, env={**os.environ, 'RLB_BUILD': str(tmp_path)}).stdout
     first = tables()
     runs = (tmp_path / 'ablation.jsonl').read_text().splitlines()
-    # Eight placebos; two constants halved and doubled; a part: each with two seeds.
-    assert len(runs) == 2 * (8 + 4 + 1)
+    # Nine placebos; two constants halved and doubled; a part: each with two seeds.
+    assert len(runs) == 2 * (9 + 4 + 1)
     assert re.search(r'^\| `OTHERS_ROOM` \S+ \| .* \| .* \|$', first, re.M)
     assert re.search(r'^\| replication \| [1-9]\d* \| nearly one class: \w+ ', first, re.M)
     assert tables() == first
