@@ -82,9 +82,8 @@ static void plain_fini(struct plain_pool *p)
 
 /* ---- simulated connections ---- */
 
-static bool always_alive(struct pooled_conn *c, bool sure)
+static bool always_alive(struct pooled_conn *c)
 {
-    (void)sure;
     return c->backend != NULL;
 }
 

@@ -87,6 +87,18 @@ ssize_t transport_splice(const struct transport *t, int from, int to, size_t max
     return TEMP_FAILURE_RETRY(splice(from, NULL, to, NULL, max, flags));
 }
 
+uint64_t transport_sent_bytes(const struct transport *t)
+{
+    return BIO_number_written(SSL_get_wbio(t->tls->ssl));
+}
+
+uint64_t transport_unacknowledged(const struct transport *t)
+{
+    int bytes = 0;
+
+    return ioctl(t->fd, SIOCOUTQ, &bytes) == 0 ? (uint64_t)bytes : 0;
+}
+
 bool transport_has_failed(const struct transport *t)
 {
     struct pollfd p = {.fd = t->fd};

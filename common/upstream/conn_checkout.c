@@ -314,8 +314,7 @@ void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
 /* Whether C has been idle for a time that O permits. */
 static bool right_age(const struct pooled_conn *c, const struct conn_checkout *o, uint64_t now_ms)
 {
-    return (o->max_idle_ms == 0 || c->idle_since_ms + o->max_idle_ms > now_ms) &&
-           c->idle_since_ms + o->min_idle_ms <= now_ms;
+    return o->max_idle_ms == 0 || c->idle_since_ms + o->max_idle_ms > now_ms;
 }
 
 /*
@@ -329,7 +328,7 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
     if (o->fresh)
         return NULL;
     update_idle_locked(s);
-    struct pooled_conn *c = idle_of_locked(s, o->min_idle_ms != 0);
+    struct pooled_conn *c = idle_of_locked(s, false);
     if (c != NULL && !right_age(c, o, now_ms) && !list_empty(&s->returned))
         c = list_first(&s->returned, struct pooled_conn, stack_node);
     if (c == NULL || !right_age(c, o, now_ms))
@@ -435,7 +434,7 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
         latch_unlock(&b->latch);
         if (c->detached)
             c->detached = !b->pool->ops->attach(c, l);
-        if (!c->detached && b->pool->ops->alive(c, o->sure))
+        if (!c->detached && b->pool->ops->alive(c))
             break;
         latch_lock(&b->latch);
         --b->reused;
@@ -588,7 +587,7 @@ static void leave_locked(struct conn_shard *s, struct pooled_conn *c, struct con
 
     conn_enter_locked(b, c, POOLED_HELD, k);
     conn_unlock_and_do(b, k);
-    bool usable = !check || ops->alive(c, true);
+    bool usable = !check || ops->alive(c);
     bool moved = moves && usable && ops->detach(c);
     latch_lock(&b->latch);
     c->detached |= moved;

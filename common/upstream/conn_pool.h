@@ -38,9 +38,8 @@ struct pooled_conn {
 };
 
 struct conn_pool_ops {
-    /* On the owning loop: whether an idle connection seems usable (nothing to read, no error). Not
-     * SURE: the events of this turn of the loop are sufficient. */
-    bool (*alive)(struct pooled_conn *c, bool sure);
+    /* On the owning loop: whether an idle connection seems usable (nothing to read, no error). */
+    bool (*alive)(struct pooled_conn *c);
     /* On the owning loop: close and free it (end of turn). The pool has forgotten it already. */
     void (*close)(struct pooled_conn *c);
     /* On the owning loop: detach from the loop. False: it cannot be (TLS, bytes pending); it stays.
@@ -116,8 +115,6 @@ struct conn_waiter {
 struct conn_checkout {
     bool fresh;           /* a new connection, even when idle ones are there */
     uint64_t max_idle_ms; /* idle ones only if for less; 0 = any */
-    uint64_t min_idle_ms; /* idle ones only if for so long: then the longest idle one of the loop */
-    bool sure; /* validate an idle one with a system call: what is sent on it must not be lost */
 };
 
 /*

@@ -74,11 +74,14 @@ struct http1_client_exchange {
     enum exchange_state state;
     unsigned interim;          /* 1xx heads seen */
     enum response_fault fault; /* of a response that is rejected */
-    bool paused, keep_alive, any_written, left_over;
+    bool paused, keep_alive, left_over;
+    bool unreceived;   /* the worker ended the connection before any of the request came */
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* maximum that the user accepts */
     struct http1_client_times times;
     struct body_framing framing;
+    uint64_t written_from; /* transport_sent_bytes() before the request */
+    size_t written;        /* of the request */
     struct http1_client_output out;
     struct http1_client_request request; /* head and body are in OUT */
 };
@@ -183,7 +186,7 @@ static cold_ void http1_client_fail(struct http1_client_conn *c, enum err e)
     bool reused = http1_client_reused(c);
     const struct http1_client_failure failure = {
         .error = e,
-        .written = c->x.any_written,
+        .written = c->x.written != 0 && !c->x.unreceived,
         .received = any_received(c),
         .closed_idle = ended && reused && !any_received(c),
         .left_over = reused && c->x.left_over,
@@ -212,8 +215,23 @@ static void http1_client_complete(struct http1_client_conn *c)
     leave_exchange(c);
 }
 
-static cold_ enum err error_of_end(const struct http1_client_conn *c, ssize_t n)
+/*
+ * The worker has ended the connection, and not acknowledged a byte of the request then. So it had
+ * closed, or at least its sending side, before a byte came, and cannot have processed the request.
+ * A reset proves nothing: what it acknowledges is not taken by the kernel.
+ */
+static cold_ bool is_unreceived(const struct http1_client_conn *c)
 {
+    uint64_t sent = c->transport.tls == NULL
+                        ? c->x.written
+                        : transport_sent_bytes(&c->transport) - c->x.written_from;
+
+    return !c->x.out.reset && sent != 0 && transport_unacknowledged(&c->transport) >= sent;
+}
+
+static cold_ enum err error_of_end(struct http1_client_conn *c, ssize_t n)
+{
+    c->x.unreceived = n == 0 && is_unreceived(c);
     if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
     if (c->x.out.failed && !any_received(c))
@@ -303,7 +321,7 @@ static void write_more(struct http1_client_conn *c)
         n = transport_send(&c->transport, has_head ? iov : iov + 1, has_head && has_body ? 2 : 1,
                            0);
     if (n >= 0) {
-        c->x.any_written |= n != 0;
+        c->x.written += (size_t)n;
         slice_take(&out->body, (size_t)n - slice_take(&out->head, (size_t)n).len);
         if (out->head.len == 0 && out->body.len == 0)
             c->x.times.written_us = loop_now_us(c->loop);
@@ -344,7 +362,10 @@ void http1_client_request(struct http1_client_conn *c, const struct http1_client
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
     x->fault = RESPONSE_FAULT_NONE;
-    x->paused = x->keep_alive = x->any_written = x->left_over = false;
+    x->paused = x->keep_alive = x->left_over = x->unreceived = false;
+    x->written = 0;
+    if (c->transport.tls != NULL)
+        x->written_from = transport_sent_bytes(&c->transport);
     if (c->dead) {
         loop_defer_once(c->loop, &c->work); /* which reports it */
         return;
@@ -821,7 +842,7 @@ struct upgraded_transport http1_client_take_upgraded(struct http1_client_conn **
 
 /* ---- for the pool ---- */
 
-static bool conn_alive(struct pooled_conn *p, bool sure)
+static bool conn_alive(struct pooled_conn *p)
 {
     struct http1_client_conn *c = http1_client_of_pooled(p);
 
@@ -831,10 +852,9 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
      * Whether the loop's last wait would have reported any readable data: then
      * on_http1_client_readable has seen it. Data that TLS has read ahead is not in the socket.
      */
-    if (!sure && c->quiet_since < loop_waits(c->loop) && loop_reported_all(c->loop) &&
+    if (c->quiet_since < loop_waits(c->loop) && loop_reported_all(c->loop) &&
         transport_is_current(&c->transport))
         return true;
-    /* The peer may have closed it since the loop last polled. */
     return transport_is_quiet(&c->transport);
 }
 

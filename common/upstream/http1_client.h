@@ -63,7 +63,10 @@ struct http1_client_failure {
     /* ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
      * ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log). */
     enum err error;
-    bool written, received; /* a byte of the request, or of the response */
+    /* WRITTEN: the worker may have received a byte of the request. One was written, and the worker
+     * did not end the connection (TCP) without having acknowledged one. RECEIVED: a byte of the
+     * response came. */
+    bool written, received;
     /*
      * The connection was idle in its pool before, and the worker may have ended it then, which does
      * not indicate a failure. CLOSED_IDLE: it ended without a byte of a response. LEFT_OVER: what

@@ -25,20 +25,11 @@ enum member_unavailable {
 enum {
     /*
      * How long idle connections to a worker are not reused for requests that must not run twice,
-     * after it closed one just when a request was sent on it. Such a worker will probably do so
-     * again (a short keep-alive time-out, a limit of requests per connection), and the request is
-     * lost.
+     * after it closed one on which a request was sent that it may have received. Such a worker will
+     * probably do so again (a short keep-alive time-out, a limit of requests per connection), and
+     * the request is lost.
      */
     MEMBER_RESTRICTED_MS = 60 * 1000,
-    /*
-     * Until an idle connection was reused successfully, the worker may be one that closes each
-     * after its response. One that is still open after this time is not closed for that. A worker
-     * may lose its processor, or an interpreter's lock, between response and close.
-     */
-    MEMBER_PROOF_MS = 20,
-    /* If no connection idles so long, and all requests are ones that must not run twice: after this
-     * many of them on new connections, one is sent on an idle connection. */
-    MEMBER_NEW_MAX = 100,
 };
 
 /* The file of a self-measured worker. */
@@ -83,8 +74,6 @@ struct member {
     _Atomic unsigned ejected_why; /* enum worker_fault */
     /* No non-idempotent requests on idle connections until this monotonic ms; 0: permitted. */
     _Atomic uint64_t restricted_until_ms;
-    _Atomic bool idle_reused;    /* an idle connection was reused since member_idle_closed */
-    _Atomic unsigned opened_new; /* requests sent on new connections because none was */
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -156,39 +145,12 @@ static inline void member_idle_closed(struct member *m, uint64_t now_ms)
 {
     atomic_store_explicit(&m->restricted_until_ms, now_ms + MEMBER_RESTRICTED_MS,
                           memory_order_relaxed);
-    atomic_store_explicit(&m->idle_reused, false, memory_order_relaxed);
-    atomic_store_explicit(&m->opened_new, 0, memory_order_relaxed);
-}
-
-/* A request on an idle connection of M got a response. Any loop; no lock. */
-static inline void member_idle_reused(struct member *m)
-{
-    /* It is set already in most cases: do not write to a cache line that other threads read. */
-    if (!atomic_load_explicit(&m->idle_reused, memory_order_relaxed))
-        atomic_store_explicit(&m->idle_reused, true, memory_order_relaxed);
 }
 
 /* Whether a request that must not run twice needs a new connection to M. Any loop; no lock. */
 static inline bool member_needs_new_connection(const struct member *m, uint64_t now_ms)
 {
     return now_ms < atomic_load_explicit(&m->restricted_until_ms, memory_order_relaxed);
-}
-
-/* How long a connection to M must have been idle for such a request [ms]: M may be a worker that
- * closes each connection after its response. Any loop; no lock. */
-static inline uint64_t member_min_idle_ms(const struct member *m)
-{
-    bool known = atomic_load_explicit(&m->idle_reused, memory_order_relaxed) ||
-                 atomic_load_explicit(&m->opened_new, memory_order_relaxed) >= MEMBER_NEW_MAX;
-
-    return known ? 0 : MEMBER_PROOF_MS;
-}
-
-/* Such a request is sent on a new connection. Any loop; no lock. */
-static inline void member_opens_new(struct member *m)
-{
-    if (!atomic_load_explicit(&m->idle_reused, memory_order_relaxed))
-        atomic_fetch_add_explicit(&m->opened_new, 1, memory_order_relaxed);
 }
 
 /* ---- ejection ---- */

@@ -238,12 +238,6 @@ static inline bool must_be_fresh(const struct exchange *x)
                         member_needs_new_connection(x->member, loop_now_ms(x->lb_loop->loop)));
 }
 
-/* How long an idle connection must have been idle for X [ms]. */
-static inline uint64_t min_idle_ms(const struct exchange *x)
-{
-    return x->safe ? 0 : member_min_idle_ms(x->member);
-}
-
 /* Continues according to RESULT, that of conn_checkout(). */
 static void on_checkout(struct exchange *x, enum conn_result result)
 {
@@ -277,15 +271,9 @@ static void checkout_connection(struct exchange *x)
     struct conn_checkout o = {
         .fresh = x->fresh || must_be_fresh(x),
         .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
-        .min_idle_ms = min_idle_ms(x),
-        .sure = !x->safe,
     };
-    enum conn_result result =
-        conn_checkout(x->member->backend, x->lb_loop->loop, &o, &x->waits.conn);
 
-    if (result != CONN_REUSED && !x->safe)
-        member_opens_new(x->member);
-    on_checkout(x, result);
+    on_checkout(x, conn_checkout(x->member->backend, x->lb_loop->loop, &o, &x->waits.conn));
 }
 
 static void on_conn_ready(struct conn_waiter *w)
@@ -294,8 +282,7 @@ static void on_conn_ready(struct conn_waiter *w)
 
     end_wait(x);
     /* The pool has not validated connections that were moved to this loop. */
-    if (w->result != CONN_REUSED || (!must_be_fresh(x) && min_idle_ms(x) == 0 &&
-                                     http1_client_pool_ops.alive(w->conn, !x->safe))) {
+    if (w->result != CONN_REUSED || (!must_be_fresh(x) && http1_client_pool_ops.alive(w->conn))) {
         on_checkout(x, w->result);
         return;
     }

@@ -4,12 +4,12 @@
  * whether to try again. The rules, before the first byte of a response was passed on:
  *
  *   what happened                                    GET, HEAD            other methods
- *   an idle connection is dead, no response byte     retried once, new    if no byte was written
+ *   an idle connection is dead, no response byte     retried once, new    if no byte arrived
  *   it has bytes left over from the response before  once, new connection, 502
  *                                                    another worker if
  *                                                    possible
  *   it has a 408, with which the worker closes it    retried once, new    passed on
- *   the worker failed, no byte was written           another worker       another worker
+ *   the worker failed, no byte arrived there         another worker       another worker
  *   the worker, or its process, failed               another, `retries`,  502
  *                                                    `retry_budget`
  *   no first byte in time                            504                  504
@@ -139,7 +139,6 @@ static bool is_retry_allowed(struct exchange *x, enum outcome o, bool written)
 /* Sends X again, on a new connection to the same worker: the idle one was unusable. */
 static cold_ void retry_fresh(struct exchange *x)
 {
-    member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
     stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
     x->fresh = true;
     exchange_release_connection(x);
@@ -202,12 +201,12 @@ static void on_forward_error(void *context, const struct http1_client_failure *f
         o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
     else if (!x->started && (e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE))
         o = OUTCOME_BAD_RESPONSE;
+    if ((dead && written) || failure->left_over)
+        member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
     if (!x->started && dead && (x->safe || !written)) {
         retry_fresh(x);
         return;
     }
-    if (dead || failure->left_over)
-        member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
     log_failure(x, failure);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_client_times(x->http);
@@ -285,11 +284,10 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
 
     note_response(x, head);
     if (x->safe && http1_client_gave_up(x->http, head)) {
+        member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
         retry_fresh(x);
         return;
     }
-    if (http1_client_reused(x->http))
-        member_idle_reused(x->member);
     /* According to the agent no byte reached a process, so any other worker may get the request. */
     bool unprocessed = head->status == 503 && x->member->has_feed &&
                        headers_flag(head, SLICE_LIT("Resumelb-Unprocessed"));

@@ -664,8 +664,7 @@ static void connect_to_process(struct front_exchange *x)
 {
     uint64_t unsafe_idle_ms = settings_of(x)->unsafe_reuse_idle_ms;
     const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
-                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
-                                    .sure = !x->safe};
+                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms};
 
     enum conn_result r = CONN_OPEN;
 

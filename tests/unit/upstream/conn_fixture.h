@@ -21,10 +21,9 @@ struct fake_conn {
     struct loop *loop; /* NULL while detached */
     atomic_bool taken; /* a user has it */
     bool dead;
-    bool looked_at_surely; /* the last time */
-    bool stuck;            /* cannot be detached */
-    bool unwelcome;        /* cannot be attached */
-    struct list member;    /* the maker's, until closed */
+    bool stuck;         /* cannot be detached */
+    bool unwelcome;     /* cannot be attached */
+    struct list member; /* the maker's, until closed */
 };
 
 static inline struct fake_conn *fake_of(struct pooled_conn *c)
@@ -32,12 +31,9 @@ static inline struct fake_conn *fake_of(struct pooled_conn *c)
     return container_of(c, struct fake_conn, pooled);
 }
 
-static bool fake_alive(struct pooled_conn *c, bool sure)
+static bool fake_alive(struct pooled_conn *c)
 {
-    struct fake_conn *f = fake_of(c);
-
-    f->looked_at_surely = sure;
-    return !f->dead;
+    return !fake_of(c)->dead;
 }
 
 static void fake_close(struct pooled_conn *c)

@@ -68,23 +68,6 @@ static void a_parked_connection_is_taken_by_one_that_finds_the_others_too_old(vo
     gone(a);
 }
 
-static void a_checkout_that_must_be_sure_checks_the_connection_itself(void **state)
-{
-    struct fixture *f = *state;
-    const struct conn_checkout sure = {.sure = true};
-    struct fake_conn *c = opened(f, 0);
-    struct asker *a = asker();
-
-    give_back(f, c);
-    assert_int_equal(ask(f, 0, &sure, a), CONN_REUSED);
-    assert_true(c->looked_at_surely);
-    give_back(f, c);
-    assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
-    assert_false(c->looked_at_surely);
-    give_back(f, c);
-    gone(a);
-}
-
 static void checkout_closes_dead_connections_in_transit(void **state)
 {
     struct fixture *f = *state;
@@ -251,24 +234,6 @@ static void connections_idle_for_too_long_are_not_taken(void **state)
     assert_int_equal(atomic_load(&f->counts.closed), 1);
     conn_not_opened(f->b);
     conn_not_opened(f->b);
-    gone(a);
-}
-
-static void the_longest_idle_connection_is_taken_where_it_must_have_idled(void **state)
-{
-    struct fixture *f = *state;
-    const struct conn_checkout proven = {.min_idle_ms = 50};
-    struct fake_conn *old = opened(f, 0);
-    struct asker *a = asker();
-
-    give_back(f, old);
-    assert_int_equal(ask(f, 0, &proven, a), CONN_OPEN);
-    conn_not_opened(f->b);
-    pass_ms(f->loops[0], 51);
-    give_back(f, opened(f, 0));
-    assert_int_equal(ask(f, 0, &proven, a), CONN_REUSED);
-    assert_ptr_equal(a->w.conn, &old->pooled);
-    give_back(f, old);
     gone(a);
 }
 
@@ -457,7 +422,6 @@ int main(void)
         TEST(checkout_takes_the_latest_idle_connection_first),
         TEST(a_returned_connection_is_checked_until_its_loop_has_waited),
         TEST(a_parked_connection_is_taken_by_one_that_finds_the_others_too_old),
-        TEST(a_checkout_that_must_be_sure_checks_the_connection_itself),
         TEST(checkout_closes_dead_connections_in_transit),
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),
@@ -466,7 +430,6 @@ int main(void)
         TEST(a_forgotten_connection_leaves_room_for_the_next),
         TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),
-        TEST(the_longest_idle_connection_is_taken_where_it_must_have_idled),
         TEST(recycling_closes_what_has_been_idle_for_the_time_out),
         TEST(room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop),
         TEST(a_raised_limit_serves_those_that_wait_at_once),

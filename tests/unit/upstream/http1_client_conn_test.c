@@ -86,11 +86,11 @@ static void idle_connection_that_ends_is_found_dead(void **state)
     struct fixture *f = *state;
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
-    assert_true(http1_client_pool_ops.alive(http1_client_pooled(f->conn), true));
+    assert_true(http1_client_pool_ops.alive(http1_client_pooled(f->conn)));
     raw_close(&f->worker);
     while (http1_client_reusable(f->conn))
         loop_turn(f->loop, RAW_TURN_MS);
-    assert_false(http1_client_pool_ops.alive(http1_client_pooled(f->conn), true));
+    assert_false(http1_client_pool_ops.alive(http1_client_pooled(f->conn)));
     struct http1_client_request r = get_request(f);
     start(f, &r);
     assert_false(f->failed); /* not inside the call */
@@ -255,7 +255,7 @@ static void an_attempt_that_fails_returns_its_permission(void **state)
 struct taker {
     struct loop_deferred at_end;
     struct fixture *f;
-    bool done, unsure, sure; /* the latter: whether it was considered alive */
+    bool done, alive; /* the latter: whether it was considered so */
 };
 
 static void await_late_bytes(struct fixture *f)
@@ -275,8 +275,7 @@ static void take_with_late_bytes(struct loop_deferred *d)
     struct taker *t = container_of(d, struct taker, at_end);
 
     await_late_bytes(t->f);
-    t->unsure = http1_client_pool_ops.alive(http1_client_pooled(t->f->conn), false);
-    t->sure = http1_client_pool_ops.alive(http1_client_pooled(t->f->conn), true);
+    t->alive = http1_client_pool_ops.alive(http1_client_pooled(t->f->conn));
     t->done = true;
 }
 
@@ -289,8 +288,7 @@ static void a_parked_connection_needs_no_check_in_a_turn_that_reported_nothing(v
     loop_defer(f->loop, &t.at_end);
     loop_turn(f->loop, 0);
     assert_true(t.done);
-    assert_true(t.unsure); /* no system call: the loop's wait was the check */
-    assert_false(t.sure);
+    assert_true(t.alive); /* no system call: the loop's wait was the check */
     /* The next turn detects the bytes before the connection can be leased. */
     loop_turn(f->loop, RAW_TURN_MS);
     assert_false(http1_client_reusable(f->conn));
@@ -312,8 +310,7 @@ static void a_connection_that_was_used_in_this_turn_is_checked_by_itself(void **
     f->at_end = defer_taker;
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     assert_true(t.done); /* in the same turn */
-    assert_false(t.unsure);
-    assert_false(t.sure);
+    assert_false(t.alive);
 }
 
 static void between_turns_a_connection_is_checked_by_itself(void **state)
@@ -322,9 +319,9 @@ static void between_turns_a_connection_is_checked_by_itself(void **state)
 
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     loop_turn(f->loop, 0);
-    assert_true(http1_client_pool_ops.alive(http1_client_pooled(f->conn), false));
+    assert_true(http1_client_pool_ops.alive(http1_client_pooled(f->conn)));
     await_late_bytes(f);
-    assert_false(http1_client_pool_ops.alive(http1_client_pooled(f->conn), false));
+    assert_false(http1_client_pool_ops.alive(http1_client_pooled(f->conn)));
 }
 
 static void move_and_take(struct loop_deferred *d)
@@ -347,7 +344,75 @@ static void a_connection_that_came_from_another_loop_in_this_turn_is_checked(voi
     loop_defer(f->loop, &t.at_end);
     loop_turn(f->loop, 0);
     assert_true(t.done);
-    assert_false(t.unsure);
+    assert_false(t.alive);
+}
+
+/* ---- whether a request that failed may have arrived ---- */
+
+/* The worker closes the connection, and the loop has not noticed it when R is sent. */
+static void send_after_the_end(struct fixture *f, const struct http1_client_request *r)
+{
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    await_request(f);
+    raw_close(&f->worker);
+    start(f, r);
+    assert_false(f->failed);
+    raw_turn_until(f->loop, is_over, f);
+    assert_true(f->failed);
+    assert_false(f->failure.received);
+}
+
+static void a_request_sent_after_the_worker_had_closed_has_not_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+
+    send_after_the_end(f, &r);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_false(f->failure.written);
+}
+
+static void a_large_request_sent_after_the_worker_had_closed_has_not_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+    size_t bytes = (size_t)16 << 20; /* more than fits into the sockets */
+    char *body = xcalloc(1, bytes);
+
+    r.body = (struct slice){body, bytes};
+    send_after_the_end(f, &r);
+    assert_false(f->failure.written);
+    free(body);
+}
+
+static void a_request_that_the_worker_acknowledged_before_it_closed_may_have_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    await_request(f);
+    text_clear(&f->worker.in);
+    start(f, &r);
+    await_request(f);
+    raw_close(&f->worker);
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_true(f->failure.written);
+}
+
+static void a_request_that_ends_in_a_reset_may_have_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    await_request(f);
+    start(f, &r);
+    raw_close(&f->worker); /* with unread bytes, so it is a reset, which may acknowledge none */
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_RESET);
+    assert_true(f->failure.written);
 }
 
 /* ---- opening ---- */
@@ -476,6 +541,10 @@ int main(void)
         TEST(a_connection_that_was_used_in_this_turn_is_checked_by_itself),
         TEST(between_turns_a_connection_is_checked_by_itself),
         TEST(a_connection_that_came_from_another_loop_in_this_turn_is_checked),
+        TEST(a_request_sent_after_the_worker_had_closed_has_not_arrived),
+        TEST(a_large_request_sent_after_the_worker_had_closed_has_not_arrived),
+        TEST(a_request_that_the_worker_acknowledged_before_it_closed_may_have_arrived),
+        TEST(a_request_that_ends_in_a_reset_may_have_arrived),
         TEST(refused_connection_is_distinguished),
         TEST(missing_unix_socket_is_rejected),
         TEST(unix_socket_with_a_full_backlog_times_out),

@@ -164,6 +164,56 @@ static void some_messages_of_tls_are_accepted_between_responses(void **state)
 
 #define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup_tls, teardown_tls)
 
+/* ---- whether a request that failed may have arrived ---- */
+
+/* The first response, so that the handshake is acknowledged. */
+static void respond_once(struct fixture *f)
+{
+    static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
+    struct http1_client_request r = get_request(f);
+
+    start(f, &r);
+    tls_write(f, response, sizeof(response) - 1);
+    raw_turn_until(f->loop, is_over, f);
+    assert_true(f->ended);
+}
+
+static void end_with_close_notify(struct fixture *f)
+{
+    raw_await_bytes(f->loop, &f->worker, fed + 1);
+    (void)SSL_shutdown(worker);
+    flush_records(f);
+    raw_close(&f->worker);
+}
+
+static void a_request_sent_after_the_workers_close_notify_has_not_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+
+    respond_once(f);
+    end_with_close_notify(f);
+    start(f, &r);
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_false(f->failure.written);
+}
+
+static void a_request_that_was_acknowledged_before_close_notify_may_have_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+
+    respond_once(f);
+    raw_await_bytes(f->loop, &f->worker, fed + 1);
+    fed = f->worker.in.len;
+    start(f, &r);
+    end_with_close_notify(f);
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_true(f->failure.written);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -171,6 +221,8 @@ int main(void)
         TLS_TEST(a_flood_of_key_updates_ends_the_connection),
         TLS_TEST(a_flood_of_session_tickets_ends_the_connection),
         TLS_TEST(some_messages_of_tls_are_accepted_between_responses),
+        TLS_TEST(a_request_sent_after_the_workers_close_notify_has_not_arrived),
+        TLS_TEST(a_request_that_was_acknowledged_before_close_notify_may_have_arrived),
     };
 
     return cmocka_run_group_tests_name("http1_tls", tests, NULL, NULL);
