@@ -15,7 +15,11 @@
 #include <stdlib.h>
 
 /* Interval at which a loop closes connections to workers that were idle for too long. */
-enum { RECYCLE_MS = 1000 };
+enum {
+    RECYCLE_MS = 1000,
+    /* Several hundred connections; below MAPPED_BYTES of daemon.c. */
+    MEMORY_AHEAD_BYTES = 1000 * 1024,
+};
 
 /* ---- threads ---- */
 
@@ -52,6 +56,15 @@ static void on_recycle(struct timer *timer)
     timer_start(t->ll->loop, &t->recycle, RECYCLE_MS);
 }
 
+/* Extends the memory that the allocator has for this thread at once. It would extend it page by
+ * page, by a system call each, while the first connections wait. None of it is touched. */
+static void reserve_memory(void)
+{
+    void *volatile memory = xmalloc(MEMORY_AHEAD_BYTES);
+
+    free(memory);
+}
+
 static void *loops_run(void *context)
 {
     struct data_thread *t = context;
@@ -64,6 +77,7 @@ static void *loops_run(void *context)
                  strerror(errno));
         ll->cpu = -1;
     }
+    reserve_memory();
     struct loop *l = loop_create(ll->index);
 
     ll->loop = l;
