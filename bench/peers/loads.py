@@ -51,7 +51,7 @@ def found(pattern, text):
 
 
 def latency_us(text, percent):
-    m = found(r'\b%d%%\s+([\d.]+)(us|ms|s|m)\b' % percent, text)
+    m = found(r'(?<![\d.])%s%%\s+([\d.]+)(us|ms|s|m)\b' % re.escape(str(percent)), text)
     return float(m.group(1)) * UNITS[m.group(2)]
 
 
@@ -65,6 +65,8 @@ def run_wrk(load, subject, o, seconds):
         script.write('wrk.headers["Host"] = "localhost"\n')
         if load['post_bytes']:
             script.write('wrk.method = "POST"\nwrk.body = string.rep("x", %d)\n' % load['post_bytes'])
+        # wrk itself prints none above 99.
+        script.write('done = function(summary, latency) io.write("  99.9%  ", latency:percentile(99.9), "us\\n") end\n')
         script.flush()
         headers = [x for h in load['headers'] for x in ('-H', h)]
         # On a busy machine a response may take longer than the two seconds after which wrk counts an error.
@@ -75,7 +77,7 @@ def run_wrk(load, subject, o, seconds):
     broken = re.search(r'Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)', text)
     count = (int(errors.group(1)) if errors else 0) + (sum(map(int, broken.groups())) if broken else 0)
     return {'requests': int(m.group(1)), 'seconds': float(m.group(2)) * UNITS[m.group(3)] / 1e6,
-            'p50_us': latency_us(text, 50), 'p99_us': latency_us(text, 99),
+            'p50_us': latency_us(text, 50), 'p99_us': latency_us(text, 99), 'p999_us': latency_us(text, 99.9),
             'errors': count}
 
 
@@ -100,8 +102,9 @@ def run_light(load, subject, o, seconds):
                           '--log-file=%s' % log, subject.url + load['path']])
         took = sorted(int(line.split('\t')[2]) for line in log.read_text().splitlines())
     done, errors = h2load_counts(text)
-    cuts = statistics.quantiles(took, n=100)
-    return {'requests': done, 'seconds': n / LIGHT_PER_SECOND, 'errors': errors, 'p50_us': cuts[49], 'p99_us': cuts[98]}
+    cuts = statistics.quantiles(took, n=1000)
+    return {'requests': done, 'seconds': n / LIGHT_PER_SECOND, 'errors': errors, 'p50_us': cuts[499], 'p99_us': cuts[989],
+            'p999_us': cuts[998]}
 
 
 def dial(subject):
