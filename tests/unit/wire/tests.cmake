@@ -1,4 +1,4 @@
-foreach(noun cache_control cache_rules cache_variant http1_bytes http1_head http1_request http_date http_field priority_field proxy_line
+foreach(noun cache_control cache_rules cache_variant dns_srv http1_bytes http1_head http1_request http_date http_field priority_field proxy_line
     request_chunks trace_context trace_line url_line)
   rlb_unit_test(wire/${noun} LINK rlb::wire)
 endforeach()
