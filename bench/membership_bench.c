@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/dns/resolver.h"
 #include "common/net/addr.h"
 #include "common/tree/tree.h"
 #include "lb/backends/membership.h"
@@ -101,7 +102,7 @@ static void make_lb(struct bench *b)
     unlink(path);
     free(path);
     b->lb.control = loop_create(0);
-    b->lb.resolver = worker_thread_create(b->lb.control);
+    b->lb.resolver = resolver_create(b->lb.control, NULL);
     b->loop = (struct lb_loop){.lb = &b->lb, .loop = b->lb.control};
     b->lb.loops = &b->loop;
     b->lb.nloops = 1;

@@ -23,7 +23,6 @@ enum {
     NAME_MAX_BYTES = 253, /* a DNS name, RFC 1035 section 2.3.4 */
     LABEL_MAX_BYTES = 63,
     RESOLVED_MAX = 1024, /* maximum number of entries of an answer that are examined */
-    ADDRS_MAX = 64, /* maximum number of addresses of a name; more indicate an error in its zone */
     UNIX_PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1,
     UNIX_PATH_OFFSET = offsetof(struct sockaddr_un, sun_path),
 };
@@ -235,8 +234,7 @@ unsigned addr_port(const struct addr *a)
 
 /* ---- compare ---- */
 
-/* Orders by family, then address, then port. */
-static int addr_compare(const void *x, const void *y)
+int addr_compare(const void *x, const void *y)
 {
     const struct addr *a = x;
     const struct addr *b = y;
@@ -349,58 +347,6 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
         return ERR_NOT_FOUND;
     *n = kept;
     return ERR_OK;
-}
-
-struct resolver_job {
-    struct worker_job base;
-    struct resolve_request *request; /* owned by the loop; NULL after cancellation */
-    char *name;
-    struct addr addrs[ADDRS_MAX];
-    size_t n;
-    enum err error;
-};
-
-static void addr_look_up(struct worker_job *base)
-{
-    struct resolver_job *j = container_of(base, struct resolver_job, base);
-
-    j->n = ADDRS_MAX;
-    j->error = addr_resolve(slice_of(j->name), j->addrs, &j->n);
-}
-
-static void on_answer(struct worker_job *base, bool dropped)
-{
-    struct resolver_job *j = container_of(base, struct resolver_job, base);
-    struct resolve_request *q = j->request;
-
-    /* Every request is answered or cancelled before the thread ends. */
-    ASSERT(q == NULL || !dropped);
-    if (q != NULL) {
-        q->job = NULL;
-        q->done(q, j->error, j->addrs, j->n);
-    }
-    free(j->name);
-    free(j);
-}
-
-void resolver_query(struct worker_thread *t, struct slice name, struct resolve_request *q)
-{
-    struct resolver_job *j = xcalloc(1, sizeof(*j));
-
-    ASSERT(q->job == NULL);
-    j->base.work = addr_look_up;
-    j->base.done = on_answer;
-    j->name = xslicedup(name);
-    j->request = q;
-    q->job = j;
-    worker_thread_add(t, &j->base, 0);
-}
-
-void resolver_cancel(struct resolve_request *q)
-{
-    if (q->job != NULL)
-        q->job->request = NULL;
-    q->job = NULL;
 }
 
 /* ---- sockets ---- */

@@ -7,7 +7,6 @@
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
-#include "common/event/worker_thread.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -48,6 +47,8 @@ static inline const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX
 unsigned addr_port(const struct addr *a); /* 0 for unix */
 /* A must be an IP address. */
 void addr_set_port(struct addr *a, unsigned port);
+/* For qsort() of struct addr: by family, then address, then port. */
+int addr_compare(const void *a, const void *b);
 bool addr_equal(const struct addr *a, const struct addr *b);
 /* Returns true if A and B are equal IP addresses, regardless of ports and scopes. */
 bool addr_same_host(const struct addr *a, const struct addr *b);
@@ -67,20 +68,6 @@ bool addr_is_loopback(const struct addr *a); /* true for unix addresses as well 
  * ERR_SYNTAX.
  */
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n) must_check;
-
-/* A look-up of one name on a worker thread, requested by a loop. Embedded in its owner. */
-struct resolve_request {
-    struct resolver_job *job; /* the look-up in progress, or NULL */
-    /* Called on the loop; with ERR_OK there are N ADDRS. Not called after resolver_cancel(). */
-    void (*done)(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n);
-};
-/*
- * Looks up NAME:PORT on T, as addr_resolve() does. A request has at most one look-up at a time,
- * which must be answered or cancelled before T is destroyed.
- */
-void resolver_query(struct worker_thread *t, struct slice name, struct resolve_request *q);
-/* Cancels the look-up of Q. No effect if none is in progress. */
-void resolver_cancel(struct resolve_request *q);
 
 struct addr_listen_options {
     int backlog;     /* 0: 1024 */

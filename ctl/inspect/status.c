@@ -103,7 +103,8 @@ static void print_agent_application(const char *name, json_t *a,
 static const char columns[] =
     "worker={name}|state={state}[{check.failing:?} ({check.why})][{ejected:?}, ejected "
     "({ejected_why})][{inactive:?}, inactive][, at its standby {at_standby}][, standby "
-    "{other_standby}]|version={version}|>backlog={backlog:i}|>mean={mean_backlog:%.2f}|"
+    "{other_standby}]|version={version}|known "
+    "from={known_from}|>backlog={backlog:i}|>mean={mean_backlog:%.2f}|"
     ">oldest={oldest_s:%.1f s}|>skills={skills:i}|>requests={requests:i}|>failures={failures:i}|"
     ">service={service_ms:%.2f ms}|>connections="
     "[{connections:?}{connections.in_use:d}+{connections.idle:d}]"
@@ -175,6 +176,22 @@ static void print_warnings(const json_t *application, bool colours, struct text 
         text_add(out, SLICE_LIT(TABLE_STYLE_END));
 }
 
+/* "list, tree" */
+static void add_known_from(json_t *worker)
+{
+    struct text all = {0};
+    json_t *v;
+    size_t i;
+
+    json_array_foreach (json_object_get(worker, "sources"), i, v) {
+        if (i > 0)
+            text_add(&all, SLICE_LIT(", "));
+        text_add(&all, json_slice(v));
+    }
+    json_object_set_new(worker, "known_from", json_string(text_cstr(&all)));
+    text_fini(&all);
+}
+
 static void print_application(const char *name, json_t *a, const struct ctl_options *o,
                               struct text *out)
 {
@@ -189,11 +206,15 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
     print_warnings(a, o->colours, out);
     print_shares("picks", json_object_get(a, "picks"), out);
     print_shares("outcomes", json_object_get(a, "outcomes"), out);
+    page_add_each(out, json_object_get(a, "names"),
+                  "  name {name}: {addresses:d} addresses[, {age_s:t} old, TTL {ttl_s:d} s]"
+                  "[, too many: some are not used{truncated:?}][: {problem:w}]\n");
     if (json_array_size(workers) == 0)
         text_add(out, SLICE_LIT("  no workers\n"));
     json_array_foreach (workers, i, w) {
         int64_t requests = page_int(w, "requests");
 
+        add_known_from(w);
         /* A further reason for which it gets no requests now; its address, if that differs from its
          * name or may differ; its mean service time. */
         if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&

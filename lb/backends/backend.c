@@ -87,6 +87,8 @@ static void make_instance(struct backend *b, const char *instance, unsigned conc
                                                .has_standby = b->standby.addr.len != 0,
                                                .max_connections = c->max_connections,
                                                .max_tunnels = c->max_tunnels,
+                                               .priority = b->priority,
+                                               .share = b->share,
                                                .concurrency = concurrency});
     if (b->drained)
         member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, true);
@@ -507,7 +509,7 @@ bool backend_update(struct backend *b)
      * Neither listed nor registered any more: it is retained if its stream is open, or if its
      * deletion from the tree is not confirmed and the worker itself has not confirmed it either.
      */
-    if (b->listed == NULL && !backend_registered(b)) {
+    if (b->literal == NULL && !backend_registered(b)) {
         if (b->started && b->streams && backend_alive(b))
             return true;
         if (b->refuted || !(b->vanished || b->held))
@@ -527,6 +529,8 @@ bool backend_update(struct backend *b)
 
         m->max_connections = config_of(b)->max_connections;
         m->max_tunnels = config_of(b)->max_tunnels;
+        m->share = b->share;
+        member_set_priority(m, b->priority);
         member_settings_changed(m);
     }
     return true;
@@ -567,6 +571,8 @@ const char *backend_state(const struct backend *b)
         return "unhealthy";
     if (b->drained)
         return "drained";
+    if (member_in_reserve(member_of(b->worker)))
+        return "reserve";
     return b->streams ? resume_state_text(b->last.state) : "ready";
 }
 

@@ -20,7 +20,7 @@
 struct membership;
 
 /* What knows of workers, besides the configuration. */
-enum source_kind { SOURCE_TREE, SOURCES };
+enum source_kind { SOURCE_TREE, SOURCE_NAME, SOURCES };
 
 /* State of a backend, as used for selecting the backends in the pool (membership_reserve). */
 enum worker_kind {
@@ -81,7 +81,11 @@ struct backend {
     struct application *app;
     char *name; /* canonical address */
     struct addr addr;
-    const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
+    const struct worker_config *literal; /* the configuration lists its address so, or NULL */
+    struct source *named_by; /* the listed name that has it, or had it and holds it; or NULL */
+    const struct worker_config *listed; /* its configuration, by either; NULL: the defaults */
+    unsigned priority;                  /* of its service: the lowest one is used */
+    int share; /* the part of max_connections that it gets, of MEMBER_SHARE_ALL */
     /* The number of its providers in each source (in the tree, spelt differently); properties of
      * the last one. */
     unsigned providers[SOURCES];
@@ -145,9 +149,10 @@ void backend_leave(struct backend *b);
 void backend_drain(struct backend *b, bool on);
 /* Deletes the score of B for CLS, or all (NULL), until its next resume. Returns how many. */
 size_t backend_forget(struct backend *b, const struct slice *cls);
-/* "ready", "dormant", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
+/* "ready", "dormant", "draining", "starting"; "drained"; "silent"; "unhealthy"; "reserve"; or
+ * "absent". */
 const char *backend_state(const struct backend *b);
-/* The host of NAME, which is HOST:PORT, stands for B. */
+/* The host of NAME, which is HOST or HOST:PORT, stands for B. */
 void backend_set_host(struct backend *b, const char *name);
 
 /* ---- resume_feed.c ---- */
@@ -168,6 +173,11 @@ void backend_on_broken(struct backend *b);
  * orderly way (HOW; else RESUME_END_NONE). The feed retries until it is stopped.
  */
 void backend_on_absent(struct backend *b, enum resume_end how);
+
+/* ---- source.c ---- */
+
+/* Array "sources": what knows B. */
+void source_describe(const struct backend *b, struct json_writer *w);
 
 /* ---- membership.c: what a backend needs of its owner ---- */
 

@@ -7,6 +7,7 @@
  */
 #include "lb/backends/member.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
@@ -17,7 +18,10 @@
 
 static unsigned connections_of(const struct member *m, const struct app_settings *s)
 {
-    return (unsigned)(m->max_connections >= 0 ? m->max_connections : s->max_connections);
+    uint64_t all = (uint64_t)(m->max_connections >= 0 ? m->max_connections : s->max_connections);
+
+    /* Rounded up: 0 would be no limit. */
+    return (unsigned)((all * (uint64_t)m->share + MEMBER_SHARE_ALL - 1) / MEMBER_SHARE_ALL);
 }
 
 /*
@@ -80,6 +84,7 @@ struct worker *member_create(const char *name, const char *instance, const char 
     if (m->tls != NULL)
         tls_peer_ref(m->tls);
     m->concurrency = m->concurrency > 0 ? m->concurrency : 1;
+    m->share = m->share > 0 ? m->share : MEMBER_SHARE_ALL;
     m->report.run = on_report;
     apply_limits(m, s);
     snprintf(m->version, sizeof(m->version), "%s", version);
@@ -122,6 +127,10 @@ static void member_end(struct application *a, struct members_change *c)
         loop_post(a->lb->control, m);
 }
 
+/* ---- priorities ---- */
+
+static void lose_available_locked(struct application *a, struct members_change *c);
+
 /* A reason not to pick M begins or ends. */
 static void set_unavailable_locked(struct member *m, enum member_unavailable why, bool on,
                                    struct members_change *c)
@@ -133,12 +142,97 @@ static void set_unavailable_locked(struct member *m, enum member_unavailable why
     bool after = m->unavailable == 0;
     if (!m->joined || before == after)
         return;
+    pool_set_available(a->pool, m->worker, after, &c->released);
     if (after)
         ++a->navailable;
     else
-        --a->navailable;
-    pool_set_available(a->pool, m->worker, after, &c->released);
+        lose_available_locked(a, c);
 }
+
+static bool is_tried(const struct member *m, struct worker *const *tried, size_t ntried)
+{
+    while (ntried > 0) {
+        if (tried[--ntried] == m->worker)
+            return true;
+    }
+    return false;
+}
+
+/* The workers in reserve are those above the lowest priority number of which any other than those
+ * in TRIED would be available; none if there is no such number. */
+static void update_reserve_locked(struct application *a, struct worker *const *tried, size_t ntried,
+                                  struct members_change *c)
+{
+    unsigned best = UINT_MAX;
+    struct member *m;
+
+    list_for_each_entry (m, &a->members, node) {
+        if ((m->unavailable & ~(unsigned)MEMBER_RESERVE) == 0 && m->priority < best &&
+            !is_tried(m, tried, ntried))
+            best = m->priority;
+    }
+    a->best_priority = best;
+    /* In this order, some worker is available all the time. */
+    for (int on = 0; on <= 1; ++on) {
+        list_for_each_entry (m, &a->members, node) {
+            if ((m->priority > best) == (on != 0))
+                set_unavailable_locked(m, MEMBER_RESERVE, on != 0, c);
+        }
+    }
+}
+
+static void lose_available_locked(struct application *a, struct members_change *c)
+{
+    if (--a->navailable == 0 && a->tiered)
+        update_reserve_locked(a, NULL, 0, c);
+}
+
+/* Whether a worker in reserve could be used. */
+static bool spare_locked(const struct application *a)
+{
+    const struct member *m;
+
+    if (!a->tiered)
+        return false;
+    list_for_each_entry (m, &a->members, node) {
+        if (m->unavailable == MEMBER_RESERVE)
+            return true;
+    }
+    return false;
+}
+
+void member_update_reserve(struct application *a)
+{
+    const struct member *m;
+    struct members_change c;
+
+    member_begin(a, &c);
+    a->tiered = false;
+    list_for_each_entry (m, &a->members, node)
+        a->tiered = a->tiered || m->priority != 0;
+    update_reserve_locked(a, NULL, 0, &c);
+    member_end(a, &c);
+}
+
+void member_set_priority(struct member *m, unsigned priority)
+{
+    if (m->priority == priority)
+        return;
+    pthread_mutex_lock(&m->app->members_lock);
+    m->priority = priority;
+    pthread_mutex_unlock(&m->app->members_lock);
+    member_update_reserve(m->app);
+}
+
+bool member_in_reserve(const struct member *m)
+{
+    pthread_mutex_lock(&m->app->members_lock);
+    bool in = (m->unavailable & MEMBER_RESERVE) != 0;
+    pthread_mutex_unlock(&m->app->members_lock);
+    return in;
+}
+
+/* ---- in the pool ---- */
 
 void member_resume(struct member *m, const struct resume *r, const char *version,
                    const char *fingerprint)
@@ -152,10 +246,16 @@ void member_resume(struct member *m, const struct resume *r, const char *version
     if (first) {
         ++a->njoined;
         a->navailable += m->unavailable == 0;
+        list_push_back(&a->members, &m->node);
     }
     pool_new_resume(a->pool, m->worker, r, version, fingerprint, &c.released);
     if (first && m->unavailable != 0)
         pool_set_available(a->pool, m->worker, false, &c.released);
+    a->tiered = a->tiered || m->priority != 0;
+    if (first && a->tiered && m->priority > a->best_priority)
+        set_unavailable_locked(m, MEMBER_RESERVE, true, &c);
+    else if (first && a->tiered && m->priority < a->best_priority)
+        update_reserve_locked(a, NULL, 0, &c);
     member_end(a, &c);
 }
 
@@ -165,12 +265,13 @@ void member_leave(struct member *m)
     struct members_change c;
 
     member_begin(a, &c);
-    if (m->joined) {
-        --a->njoined;
-        a->navailable -= m->unavailable == 0;
-    }
+    bool joined = m->joined;
     m->joined = false;
+    list_remove(&m->node);
     pool_remove(a->pool, m->worker, &c.released);
+    a->njoined -= joined;
+    if (joined && m->unavailable == 0)
+        lose_available_locked(a, &c);
     member_end(a, &c);
     ejection_check(a);
 }
@@ -431,11 +532,11 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     if (for_ms == 0)
         return NULL;
     /* All that are left fail: those that failed before may do better by now. */
-    if (m->unavailable == 0 && a->navailable <= 1)
+    bool last = m->unavailable == 0 && a->navailable <= 1 && !spare_locked(a);
+    if (last)
         end_all_locked(a, c);
     /* The last available worker is not ejected: no other worker would take its requests. */
-    if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0 ||
-        (m->unavailable == 0 && a->navailable <= 1))
+    if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0 || (last && a->navailable <= 1))
         return NULL;
     list_for_each_entry (e, &a->ejections, node)
         out += member_of(e->worker)->joined;
@@ -534,14 +635,16 @@ bool ejection_fail_open(struct application *a, struct worker *const *tried, size
     bool any = false;
 
     member_begin(a, &c);
-    list_for_each_entry (e, &a->ejections, node) {
-        size_t i = 0;
+    if (spare_locked(a)) {
+        size_t before = a->navailable;
 
-        while (i < ntried && tried[i] != e->worker)
-            ++i;
-        any = any || i == ntried;
+        update_reserve_locked(a, tried, ntried, &c);
+        any = a->navailable > before;
     }
-    if (any)
+    bool spare = any;
+    list_for_each_entry (e, &a->ejections, node)
+        any = any || !is_tried(member_of(e->worker), tried, ntried);
+    if (any && !spare)
         end_all_locked(a, &c);
     member_end(a, &c);
     return any;

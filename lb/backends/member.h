@@ -20,9 +20,11 @@ enum member_unavailable {
     MEMBER_SILENT = 4,    /* its stream broke; one reconnect is in progress */
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
     MEMBER_DRAINED = 16,  /* requested by an operator */
+    MEMBER_RESERVE = 32,  /* workers of a lower priority number are available */
 };
 
 enum {
+    MEMBER_SHARE_ALL = 1000,
     /*
      * How long idle connections to a worker are not reused for requests that must not run twice,
      * after it closed one on which a request was sent that it may have received. Such a worker will
@@ -51,12 +53,15 @@ struct member {
     /* Control thread: its own limits, -1: the application's; and the concurrency of its agent.
      * Call member_settings_changed after a change. */
     int64_t max_connections, max_tunnels;
+    int share; /* the part of max_connections that it gets, of MEMBER_SHARE_ALL */
     unsigned concurrency;
     /* It serves one request at a time, so that a tunnel blocks all others. */
     _Atomic bool serves_one;
     struct tunnel_limit tunnels;
     /* In the pool, and why not to be picked; under app->members_lock. */
     bool joined;
+    struct list node;     /* app->members, while joined */
+    unsigned priority;    /* written by the control thread only */
     unsigned unavailable; /* enum member_unavailable */
     struct failure_record failed;
     _Atomic bool has_failures; /* FAILED is not empty; may be read without the lock */
@@ -113,6 +118,11 @@ void member_resume(struct member *m, const struct resume *r, const char *version
 void member_leave(struct member *m);
 /* The application's settings, or limits of M, have changed. */
 void member_settings_changed(struct member *m);
+/* Only the workers of the lowest priority number that are available are used. To be called at
+ * intervals: one that is available again is not noticed at once. */
+void member_update_reserve(struct application *a);
+void member_set_priority(struct member *m, unsigned priority);
+bool member_in_reserve(const struct member *m);
 /* The meter of a self-measured worker under these settings. */
 struct meter_settings member_meter_settings(const struct app_settings *s);
 

@@ -16,7 +16,7 @@
 #include "version.h"
 
 enum {
-    TLS_CHECK_MS = 1000,
+    SECOND_MS = 1000,
 };
 
 /* ---- the table ---- */
@@ -40,6 +40,7 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr)
     b->app = ms->app;
     b->name = xstrdup(name);
     b->addr = plain;
+    b->share = MEMBER_SHARE_ALL;
     membership_sort(b);
     map_add(&ms->known, &b->in_known, b->name, strlen(b->name));
     if (drained_names_has(ms->drained, name))
@@ -82,6 +83,7 @@ void membership_update(struct membership *ms)
     struct backend *b;
 
     while ((b = list_pop_entry(&ms->touched, struct backend, touched)) != NULL) {
+        source_configure(b);
         if (!backend_update(b))
             membership_forget(ms, b);
     }
@@ -147,14 +149,16 @@ static void settings_changed(struct application *a)
     limits_live_settings_changed(a->limits);
 }
 
-static void on_tls_check(struct timer *t)
+static void on_second(struct timer *t)
 {
-    struct membership *ms = container_of(t, struct membership, tls_check);
+    struct membership *ms = container_of(t, struct membership, each_second);
     struct application *a = ms->app;
 
     if (a->worker_tls.tls != NULL)
         worker_tls_poll(a->worker_tls.tls, a->name);
-    timer_start(a->lb->control, t, TLS_CHECK_MS);
+    if (a->tiered)
+        member_update_reserve(a);
+    timer_start(a->lb->control, t, SECOND_MS);
 }
 
 /*
@@ -283,8 +287,8 @@ enum err membership_start(struct application *a, struct application_config *conf
     list_init(&ms->touched);
     for (size_t i = 0; i < WORKER_KINDS; ++i)
         list_init(&ms->kinds[i]);
-    timer_init(&ms->tls_check, on_tls_check);
-    timer_start(a->lb->control, &ms->tls_check, TLS_CHECK_MS);
+    timer_init(&ms->each_second, on_second);
+    timer_start(a->lb->control, &ms->each_second, SECOND_MS);
     list_init(&ms->sources);
     list_init(&ms->held.list);
     timer_init(&ms->held.check, held_check);
@@ -292,6 +296,11 @@ enum err membership_start(struct application *a, struct application_config *conf
     a->membership = ms;
     application_live_start(a, config, path != NULL ? path : "/", settings_changed);
     a->limits = limits_live_create(a, &config->limits, ms->path);
+    char *file = NULL;
+    if (a->lb->settings.state_dir != NULL)
+        file = xasprintf("%s/%s/names.json", a->lb->settings.state_dir, a->name);
+    ms->names = snapshot_open(a->lb->control, file, "names");
+    free(file);
     ms->drained = drained_names_open(a->lb->control, a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, d) : ERR_OK;
@@ -327,7 +336,7 @@ void membership_stop(struct application *a)
     if (ms == NULL)
         return;
     ms->stopping = true;
-    timer_stop(&ms->tls_check);
+    timer_stop(&ms->each_second);
     if (a->tree != NULL) {
         membership_unregister(ms);
         live_settings_unfollow(a->live);
@@ -341,14 +350,15 @@ void membership_stop(struct application *a)
             tree_close(a->tree);
         a->tree = NULL;
     }
+    listed_workers_swap(ms, &none, &nnone);
     map_for_each_safe (struct backend, b, &ms->known, in_known)
         membership_forget(ms, b);
     ASSERT(list_empty(&ms->held.list));
     timer_stop(&ms->held.check);
     timer_stop(&ms->activation.check);
-    listed_workers_swap(ms, &none, &nnone);
     worker_configs_free(none, nnone);
     free(ms->listed.names);
+    snapshot_close(ms->names);
     drained_names_close(ms->drained);
     limits_live_destroy(a->limits);
     a->limits = NULL;
@@ -371,7 +381,7 @@ bool membership_settled(const struct membership *ms)
         if (!source_settled(s))
             return false;
     }
-    return discovery_settled(ms);
+    return listed_workers_settled(ms) && providers_settled(ms);
 }
 
 /* ---- own registration ---- */
@@ -418,6 +428,7 @@ bool membership_figures(const struct membership *ms, struct membership_figures *
                                        .providers = ms->providers.source.nregistered,
                                        .rejected = ms->providers.source.nrejected,
                                        .held = list_length(&ms->held.list),
+                                       .failing = listed_workers_failing(ms),
                                        .remembered = ms->providers.restored};
     if (ms->app->tree == NULL)
         return false;
@@ -430,6 +441,7 @@ bool membership_figures(const struct membership *ms, struct membership_figures *
 void membership_describe(const struct membership *ms, struct json_writer *w)
 {
     struct membership_figures f;
+    const struct backend *b;
     bool used = membership_figures(ms, &f);
 
     tree_describe_broken_links(ms->app->tree, ms->path, w);
@@ -447,5 +459,16 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
         json_put_int(w, "remembered_age_s", (int64_t)snapshot_age_s(ms->snapshot));
     if (used)
         providers_describe(ms, w);
+    json_open_array(w, "held_workers");
+    list_for_each_entry (b, &ms->held.list, missing)
+        json_put_text(w, NULL, slice_of(b->name));
+    json_close_array(w);
+    char *confirm = list_empty(&ms->held.list) ? NULL : xasprintf(CONFIRM_REMOVAL, ms->app->name);
+    if (confirm != NULL)
+        json_put_text(w, "confirm_removal", slice_of(confirm));
+    else
+        json_put_null(w, "confirm_removal");
+    free(confirm);
     json_close_object(w);
+    listed_workers_describe(ms, w);
 }

@@ -57,7 +57,8 @@ struct membership_figures {
     bool registered;  /* all own entries exist in the tree */
     size_t providers; /* registered workers, of this application */
     size_t rejected;  /* providers */
-    size_t held;      /* workers retained although their registration ended, with many others */
+    size_t held;      /* workers retained although no source has them any more */
+    size_t failing;   /* listed names with a last answer that failed or was empty */
     bool remembered;  /* providers are from a previous run: no response from the tree */
 };
 /* False: the application has no tree. */

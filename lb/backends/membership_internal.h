@@ -1,38 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of membership: the table of backends (membership.c); the sources that write into it,
- * with the rules that they have in common (source.c); the list of the configuration and the
- * providers of the tree (discovery.c); which of the backends without a process are in the pool
- * (activation.c); and which ones are drained (drained_names.c). Control thread.
+ * with the rules that they have in common (source.c); the list of the configuration with its host
+ * names (names.c); the providers of the tree (discovery.c); which of the backends without a process
+ * are in the pool (activation.c); and which ones are drained (drained_names.c). Control thread.
  */
 #pragma once
 
 #include "common/base/map.h"
+#include "common/dns/resolver.h"
 #include "lb/backends/backend.h"
 #include "lb/backends/membership.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "routing/pool.h"
 
-/* A host name of a worker, resolved at once, and again every resolve_interval. */
+/* A host name, resolved at once, and again when its answer expires. Embedded in its owner. */
 struct host_name {
     struct application *app;
-    char *text;    /* NAME:PORT */
+    char *text;    /* NAME:PORT, or a service */
     bool answered; /* once, if only by an error */
-    struct addr *addrs;
-    size_t naddrs;
-    /* The addresses are others than before. Never called from inside create_name or resolve. */
-    void (*changed)(void *context);
+    /* There is an answer, which may have failed, be empty, or be the same as before. Never called
+     * from inside host_name_start. */
+    void (*answer)(void *context, const struct resolve_answer *a);
     void *context;
-    struct resolve_request request;
+    struct resolve_request request; /* service and family are the owner's */
     struct timer again;
-    bool failing; /* already logged */
+    uint64_t pause_ms;    /* after failed answers */
+    const char *problem;  /* of the last answer; NULL: it is complete */
+    uint64_t failures;    /* answers with a problem */
+    uint64_t answered_ms; /* the last answer that did not fail; 0: none */
+    uint32_t ttl_s;       /* of it */
+    size_t naddrs;        /* in it */
+    bool truncated;       /* had too many */
 };
+
+struct listed_name;
 
 /* The list of the configuration. */
 struct listed_workers {
     struct worker_config *items; /* owned */
-    struct host_name **names;    /* per item; NULL: it is an address */
+    struct listed_name **names;  /* per item; NULL: it is an address */
     size_t n;
 };
 
@@ -42,8 +50,10 @@ struct provider {
     char *name;
     json_t *properties;     /* as reported last; counted */
     struct backend *worker; /* the backend that it registers; NULL: none */
-    struct host_name *host; /* its name is one */
-    const char *why;        /* the reason why it is rejected; NULL: it is not */
+    struct host_name *host; /* its name is one; with its last NADDRS addresses */
+    struct addr *addrs;
+    size_t naddrs;
+    const char *why; /* the reason why it is rejected; NULL: it is not */
 };
 
 /* Reports, each time as a whole, at which addresses workers are. */
@@ -51,7 +61,8 @@ struct source {
     struct list node; /* membership's sources */
     struct membership *membership;
     enum source_kind kind;
-    struct provider **items; /* by name */
+    const struct worker_config *config; /* of its workers; SOURCE_TREE: NULL */
+    struct provider **items;            /* by name */
     size_t n;
     size_t nhosts, nrejected;
     size_t nregistered; /* backends with a provider of this source */
@@ -113,6 +124,7 @@ struct membership {
     struct drained_names *drained; /* by operators, in this run and before */
     char *path;                    /* the application's node in it: "" or "/a/b" */
     struct snapshot *snapshot;
+    struct snapshot *names; /* the last answers, for the next run */
     struct tree_source providers;
     struct held_workers held;
     struct activation activation;
@@ -120,7 +132,7 @@ struct membership {
     size_t nentries;
     char instance[BALANCER_INSTANCE_ROOM]; /* identifies this process in them */
     struct balancers balancers;
-    struct timer tls_check; /* of the files of worker_tls */
+    struct timer each_second; /* files of worker_tls, and priorities */
     bool stopping;
 };
 
@@ -153,16 +165,33 @@ void held_check(struct timer *t);
 /* B is registered again, or destroyed. Harmless when it is not missing. */
 void membership_find_again(struct backend *b);
 
-/* ---- host names ---- */
+/* B's sources may have changed: sets its configuration. */
+void source_configure(struct backend *b);
+/* Array NAME: the names of the first rejected providers; WHY: as objects, with the reason. */
+void source_describe_rejected(const struct source *s, struct json_writer *w, const char *name,
+                              bool why);
 
-struct host_name *create_name(struct application *a, const char *text,
-                              void (*changed)(void *context), void *context);
-void destroy_name(struct host_name *h);
+/* ---- names.c ---- */
+
+/* Starts H (zero but for service and family of its request). */
+void host_name_start(struct host_name *h, struct application *a, const char *text,
+                     void (*answer)(void *context, const struct resolve_answer *a), void *context);
+void host_name_stop(struct host_name *h);
+/* Exchanges the list with *WORKERS, which the caller has to free, and resolves its names. */
+void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
+/* The names' addresses, or the missing backends, have changed: stores them for the next run. */
+void listed_workers_store(struct membership *ms);
+/* Whether each name was resolved once, or its workers are those of the previous run. */
+bool listed_workers_settled(const struct membership *ms);
+/* Names with a last answer that failed or was empty. */
+size_t listed_workers_failing(const struct membership *ms);
+/* Member "names" of the application's status. */
+void listed_workers_describe(const struct membership *ms, struct json_writer *w);
+/* The name that S, of kind SOURCE_NAME, stands for. */
+const char *source_name(struct source *s);
 
 /* ---- discovery.c ---- */
 
-/* Exchanges the list with *WORKERS, which the caller has to free, and resolves its names. */
-void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to respond. */
 void providers_start(struct membership *ms, uint64_t wait_ms);
 /* Stops watching, and drops all providers. */
@@ -171,8 +200,8 @@ void providers_stop(struct membership *ms);
 void providers_store(struct membership *ms);
 /* Members of the tree's status. */
 void providers_describe(const struct membership *ms, struct json_writer *w);
-/* Whether each name was resolved once, and the providers were received (or restored). */
-bool discovery_settled(const struct membership *ms);
+/* Whether the providers were received (or restored). */
+bool providers_settled(const struct membership *ms);
 
 /* ---- activation.c: which workers without a process are in the pool ---- */
 

@@ -15,6 +15,8 @@
 #include "lb/rules/provider_limits.h"
 
 enum {
+    /* Rejected providers that the status page shows. */
+    REJECTED_SHOWN_MAX = 100,
     /* Host names among providers: each is resolved at intervals, one after the other. */
     HOST_NAMES_MAX = 1000,
     /* What ends within this time ended at once: a lost session removes its nodes in steps. */
@@ -115,8 +117,10 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker)
         ++n;
     }
     /* Otherwise a restart would restore them. */
-    if (n > 0)
+    if (n > 0) {
         providers_store(ms);
+        listed_workers_store(ms);
+    }
     membership_update(ms);
     return n;
 }
@@ -193,7 +197,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
     const struct app_snapshot *now = ms->app->settings;
     const struct provider_limits limits = {
         .networks = now->s.provider_networks.n != 0 ? &now->providers : NULL,
-        .remote = tree_is_remote(ms->app->tree),
+        .remote = p->source->kind == SOURCE_TREE && tree_is_remote(ms->app->tree),
         .own = ms->app->lb->own,
         .nown = ms->app->lb->nown};
 
@@ -217,6 +221,8 @@ static void set_address(struct provider *p, const struct addr *a)
         p->worker = membership_at(s->membership, a);
         if (p->host != NULL)
             backend_set_host(p->worker, p->name);
+        if (s->kind == SOURCE_NAME && p->worker->named_by == NULL)
+            p->worker->named_by = s;
         s->nregistered += counts_provider(s, p->worker);
         if (!backend_registered(p->worker)) {
             p->worker->refuted = false;
@@ -225,11 +231,13 @@ static void set_address(struct provider *p, const struct addr *a)
         ++p->worker->providers[s->kind];
     }
     struct backend *b = p->worker;
+    membership_touch(b);
+    if (s->kind != SOURCE_TREE)
+        return;
     copy_property(p->properties, "version", b->version, sizeof(b->version));
     copy_property(p->properties, "instance", b->instance, sizeof(b->instance));
     if (b->instance[0] == '\0')
         copy_property(p->properties, "pid", b->instance, sizeof(b->instance));
-    membership_touch(b);
 }
 
 /*
@@ -238,11 +246,10 @@ static void set_address(struct provider *p, const struct addr *a)
  */
 static const struct addr *choose_addr(const struct provider *p)
 {
-    const struct host_name *h = p->host;
     const struct addr *best = NULL;
 
-    for (size_t i = 0; i < h->naddrs; ++i) {
-        const struct addr *a = &h->addrs[i];
+    for (size_t i = 0; i < p->naddrs; ++i) {
+        const struct addr *a = &p->addrs[i];
 
         if (rejection_of(p, a) != NULL)
             continue;
@@ -251,13 +258,20 @@ static const struct addr *choose_addr(const struct provider *p)
         if (best == NULL)
             best = a;
     }
-    return best != NULL || h->naddrs == 0 ? best : &h->addrs[0];
+    return best != NULL || p->naddrs == 0 ? best : &p->addrs[0];
 }
 
-static void on_host_changed(void *context)
+static void on_host_answer(void *context, const struct resolve_answer *a)
 {
     struct provider *p = context;
 
+    /* The last addresses are retained: a failing name server does not remove workers. */
+    if (a->n == 0)
+        return;
+    p->naddrs = a->n;
+    p->addrs = xrealloc(p->addrs, a->n * sizeof(*p->addrs));
+    for (size_t i = 0; i < a->n; ++i)
+        p->addrs[i] = a->items[i].addr;
     p->source->before = p->source->nregistered;
     set_address(p, choose_addr(p));
     membership_update(p->source->membership);
@@ -267,8 +281,12 @@ static void drop_host(struct provider *p)
 {
     if (p->host == NULL)
         return;
-    destroy_name(p->host);
+    host_name_stop(p->host);
+    free(p->host);
     p->host = NULL;
+    free(p->addrs);
+    p->addrs = NULL;
+    p->naddrs = 0;
     --p->source->nhosts;
 }
 
@@ -299,8 +317,10 @@ static void take_provider(struct provider *p)
     } else if (p->host == NULL) {
         set_rejected(p, NULL);
         ++s->nhosts;
-        p->host = create_name(s->membership->app, p->name, on_host_changed, p);
-    } else if (p->host->naddrs != 0) {
+        p->host = xcalloc(1, sizeof(*p->host));
+        p->host->request.family = RESOLVE_BOTH;
+        host_name_start(p->host, s->membership->app, p->name, on_host_answer, p);
+    } else if (p->naddrs != 0) {
         set_address(p, choose_addr(p));
     }
 }
@@ -371,6 +391,114 @@ bool source_settled(const struct source *s)
     return !timer_running(&s->window);
 }
 
+/* ---- the configuration of a backend ---- */
+
+/* What S has of B, or NULL. The names of its providers are those of backends. */
+static const struct provider *provider_of(const struct source *s, const struct backend *b)
+{
+    size_t from = 0;
+    size_t end = s->n;
+
+    while (from < end) {
+        size_t at = from + (end - from) / 2;
+        int order = strcmp(s->items[at]->name, b->name);
+
+        if (order == 0)
+            return s->items[at]->worker == b ? s->items[at] : NULL;
+        if (order < 0)
+            from = at + 1;
+        else
+            end = at;
+    }
+    return NULL;
+}
+
+/* The first name in the list that has B. */
+static const struct provider *first_name(struct backend *b)
+{
+    struct source *s;
+
+    if (b->providers[SOURCE_NAME] == 0)
+        return NULL;
+    if (b->providers[SOURCE_NAME] == 1 && b->named_by != NULL) {
+        const struct provider *p = provider_of(b->named_by, b);
+
+        if (p != NULL)
+            return p;
+    }
+    list_for_each_entry (s, &b->app->membership->sources, node) {
+        const struct provider *p = s->kind == SOURCE_NAME ? provider_of(s, b) : NULL;
+
+        if (p != NULL)
+            return p;
+    }
+    return NULL;
+}
+
+void source_configure(struct backend *b)
+{
+    const struct provider *p = first_name(b);
+
+    if (p != NULL) {
+        const char *host = json_string_value(json_object_get(p->properties, "host"));
+        json_int_t priority = json_integer_value(json_object_get(p->properties, "priority"));
+        json_int_t share = json_integer_value(json_object_get(p->properties, "share"));
+
+        /* They may be those of a file. */
+        b->named_by = p->source;
+        backend_set_host(b, host != NULL ? host : "");
+        b->priority = priority >= 0 && priority <= UINT16_MAX ? (unsigned)priority : 0;
+        b->share = share > 0 && share <= MEMBER_SHARE_ALL ? (int)share : MEMBER_SHARE_ALL;
+    } else if (b->lost_by == NULL || b->lost_by != b->named_by) {
+        b->named_by = NULL;
+        b->priority = 0;
+        b->share = MEMBER_SHARE_ALL;
+    }
+    b->listed = b->literal;
+    if (b->listed == NULL && b->named_by != NULL)
+        b->listed = b->named_by->config;
+}
+
+/* ---- status ---- */
+
+void source_describe_rejected(const struct source *s, struct json_writer *w, const char *name,
+                              bool why)
+{
+    size_t shown = 0;
+
+    json_open_array(w, name);
+    for (size_t i = 0; i < s->n && shown < REJECTED_SHOWN_MAX; ++i) {
+        const struct provider *p = s->items[i];
+
+        if (p->why == NULL)
+            continue;
+        if (why)
+            json_open_object(w, NULL);
+        json_put_text(w, why ? "name" : NULL, slice_of(log_shown(slice_of(p->name))));
+        if (why) {
+            json_put_text(w, "why", slice_of(p->why));
+            json_close_object(w);
+        }
+        ++shown;
+    }
+    json_close_array(w);
+}
+
+/* "list", "tree", a name; with "held" if it is only held. */
+void source_describe(const struct backend *b, struct json_writer *w)
+{
+    json_open_array(w, "sources");
+    if (b->literal != NULL)
+        json_put_text(w, NULL, SLICE_LIT("list"));
+    if (b->named_by != NULL)
+        json_put_text(w, NULL, slice_of(source_name(b->named_by)));
+    if (b->providers[SOURCE_TREE] != 0)
+        json_put_text(w, NULL, SLICE_LIT("tree"));
+    if (b->held)
+        json_put_text(w, NULL, SLICE_LIT("held"));
+    json_close_array(w);
+}
+
 /* ---- life ---- */
 
 /* S ends, and so do the backends that it had alone. */
@@ -386,6 +514,10 @@ static void forget_missing(struct source *s)
             membership_find_again(b);
             membership_touch(b);
         }
+    }
+    map_for_each (struct backend, known, &s->membership->known, in_known) {
+        if (known->named_by == s)
+            known->named_by = NULL;
     }
 }
 
@@ -403,6 +535,7 @@ void source_fini(struct source *s)
     for (size_t i = 0; i < s->n; ++i)
         drop_provider(s->items[i], false);
     free(s->items);
+    s->n = 0;
     forget_missing(s);
     list_remove(&s->node);
 }

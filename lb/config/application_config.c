@@ -203,7 +203,7 @@ static void read_standby(struct configuration *c, const struct config_node *node
                         "standby: %s: expected IPV4:PORT, [IPV6]:PORT or unix:/path", text);
     else if (w->named)
         config_complain(&c->file, node, d,
-                        "standby: only for a worker listed by address, not by host name");
+                        "standby: only for a worker listed by address, not by a name");
     else if (w->s.resume == RESUME_FROM_STREAM)
         config_complain(
             &c->file, node, d,
@@ -227,7 +227,14 @@ static void read_worker(struct configuration *c, struct application_config *a,
     /* Its choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
     if (s->resume == RESUME_FROM_AUTO)
         s->resume = a->s.resume;
-    if (s->address != NULL) {
+    if (s->srv != NULL) {
+        out->named = true;
+        if (s->address != NULL)
+            config_complain(&c->file, node, d, "workers: either address or srv");
+        else if (!server_name_is_valid(s->srv) ||
+                 addr_parse_ip(slice_of(s->srv), AF_INET, &out->addr))
+            config_complain(&c->file, node, d, "srv: expected _SERVICE._PROTOCOL.NAME");
+    } else if (s->address != NULL) {
         enum err e = addr_parse(slice_of(s->address), &out->addr);
 
         out->named = e == ERR_UNSUPPORTED;
@@ -241,8 +248,11 @@ static void read_worker(struct configuration *c, struct application_config *a,
                             config_addr_problem(e));
         }
     } else if (d->errors == before) {
-        config_complain(&c->file, node, d, "workers: address is required");
+        config_complain(&c->file, node, d, "workers: address or srv is required");
     }
+    if (!out->named &&
+        (s->addresses != WORKER_ADDRESSES_ALL || s->family != (int)WORKER_FAMILY_AUTO))
+        config_complain(&c->file, node, d, "addresses, family: only for a name");
     if (s->version != NULL && strlen(s->version) > VERSION_MAX)
         config_complain(&c->file, node, d, "version: at most %d bytes", VERSION_MAX);
     if (s->server_name != NULL && !server_name_is_valid(s->server_name))
@@ -280,9 +290,11 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     json_t *seen = json_object();
     for (size_t i = 0; i < list->n; ++i) {
         read_worker(c, a, list->items[i], &a->workers[i], d);
-        if (a->workers[i].s.address != NULL && !add_new(seen, a->workers[i].s.address))
-            config_complain(&c->file, list->items[i], d, "workers: duplicate entry %s",
-                            a->workers[i].s.address);
+        const struct worker_settings *s = &a->workers[i].s;
+        const char *name = s->address != NULL ? s->address : s->srv;
+
+        if (name != NULL && !add_new(seen, name))
+            config_complain(&c->file, list->items[i], d, "workers: duplicate entry %s", name);
     }
     json_decref(seen);
 }
@@ -415,6 +427,13 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
     if (s->health_check_host != NULL && (!host_is_valid(s->health_check_host) ||
                                          !http_authority_valid(slice_of(s->health_check_host)))) {
         snprintf(why, SETTINGS_WHY_ROOM, "health_check_host: expected a host name, or HOST:PORT");
+        return false;
+    }
+    if (s->resolve_min_interval_ms > s->resolve_interval_ms) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "resolve_min_interval (%llu ms) is above resolve_interval (%llu ms)",
+                 (unsigned long long)s->resolve_min_interval_ms,
+                 (unsigned long long)s->resolve_interval_ms);
         return false;
     }
     if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {

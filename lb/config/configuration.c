@@ -92,12 +92,28 @@ static void read_threads(struct configuration *c, struct diag *d)
                         "threads: expected auto or 1 to %d", LOOPS_MAX);
 }
 
+static const char *name_server_problem(const struct text_list *list, size_t i)
+{
+    struct slice text = slice_of(list->items[i]);
+    struct addr a;
+
+    if (addr_parse_ip(text, AF_INET, &a) || addr_parse_ip(text, AF_INET6, &a))
+        return NULL;
+    if (addr_parse(text, &a) == ERR_OK && a.sa.sa_family != AF_UNIX && addr_port(&a) != 0)
+        return NULL;
+    return "expected IPV4, IPV4:PORT, IPV6 or [IPV6]:PORT";
+}
+
 static void check_program(const struct configuration *c, struct diag *d)
 {
     const struct program_settings *s = &c->program;
     const struct config_node *root = c->file.root;
     const struct text_list *fields = &s->access_log_fields;
+    char why[SETTINGS_WHY_ROOM];
+    size_t at;
 
+    if (!settings_list_check("resolvers", &s->resolvers, name_server_problem, &at, why))
+        config_complain(&c->file, config_item(config_get(root, "resolvers"), at), d, "%s", why);
     for (size_t i = 0; i < s->advertise.n; ++i) {
         if (!advertise_valid(s->advertise.items[i])) {
             config_complain(&c->file, config_get(root, "advertise"), d,

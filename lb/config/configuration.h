@@ -34,7 +34,7 @@ struct listen_config {
 struct worker_config {
     struct worker_settings s; /* address: canonical unless it is a name; resume: resolved */
     struct addr addr;
-    bool named;          /* a host name: resolved while running */
+    bool named;          /* a host name or a service: resolved while running */
     struct addr standby; /* len 0: none */
 };
 void worker_configs_free(struct worker_config *workers, size_t n);

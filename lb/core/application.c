@@ -6,12 +6,15 @@
  */
 #include "lb/core/application.h"
 
+#include <limits.h>
+
 #include "common/base/clock.h"
 #include "common/base/map.h"
 #include "lb/limits/limit.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "common/counters/pool_counter_client.h"
@@ -141,6 +144,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->store = response_store_create(&limits, &a->stored_memory);
     pthread_mutex_init(&a->members_lock, NULL);
     list_init(&a->ejections);
+    list_init(&a->members);
+    a->best_priority = UINT_MAX;
     a->eject = ejection_rule(&config->s);
     a->poison = poison_create();
     a->pool_counter_health = pool_counter_health_create(a->name);

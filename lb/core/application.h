@@ -104,6 +104,9 @@ struct application {
      */
     pthread_mutex_t members_lock;
     size_t njoined;             /* in the pool */
+    struct list members;        /* these; member.c's */
+    bool tiered;                /* some have a priority number above 0 */
+    unsigned best_priority;     /* then: the number of those that are used */
     size_t navailable;          /* of those, for no reason unavailable */
     struct list ejections;      /* effective ones; member.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */

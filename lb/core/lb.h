@@ -23,8 +23,8 @@ struct data_loops;
 struct lb_front;
 struct http_balance;
 struct lb_parts;
-struct worker_thread;
 struct observer;
+struct resolver;
 struct shared_responses;
 struct self_measure;
 struct traffic;
@@ -68,7 +68,7 @@ struct lb {
     struct data_loops *data_loops;              /* the threads of `loops` */
     struct observer *observer;                  /* control thread only */
     struct shared_responses *responses;         /* control thread only */
-    struct worker_thread *resolver;             /* of names; control thread only */
+    struct resolver *resolver;                  /* of names; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;
     const enum setting_origin *origins; /* of the rows of SETTINGS; control thread only */

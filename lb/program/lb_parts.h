@@ -55,6 +55,8 @@ bool lb_reload(struct lb *lb, struct text *why);
 /* Sets the limits of request bodies. */
 void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
 /* The limits on clients of one data loop. Borrows texts of S. */
+/* The setting resolvers as resolver_create takes it; the caller frees it. */
+char *lb_name_servers(const struct program_settings *s);
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);
 
 /* ---- data_loops.c: the threads of the data loops, and calls to all of them ---- */

@@ -18,6 +18,7 @@
 #include "classifiers/registry.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/dns/resolver.h"
 #include "common/net/addr.h"
 #include "common/program/privileges.h"
 #include "lb/backends/membership.h"
@@ -358,8 +359,7 @@ static void lb_destroy(struct lb *lb)
     daemon_signals_stop(p->signals);
     inherited_destroy(p->inherited);
     upgrade_fini(&p->upgrade);
-    /* A name server that does not respond does not delay the end. */
-    (void)!worker_thread_destroy(lb->resolver, 0);
+    resolver_destroy(lb->resolver);
     admin_destroy(p->admin);
     if (lb->control != NULL) {
         /* Frees objects that were deferred in the last turn. */
@@ -409,7 +409,9 @@ static int lb_run(unused_ void *context, void *config, const struct daemon_line 
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);
         upgrade_init(&p->upgrade, lb->control, &upgrade_ops, lb);
-        lb->resolver = worker_thread_create(lb->control);
+        char *servers = lb_name_servers(&lb->settings);
+        lb->resolver = resolver_create(lb->control, servers);
+        free(servers);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);
         data_loops_call(lb, make_front, on_fronts_made, lb);

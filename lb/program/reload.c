@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/dns/resolver.h"
 #include "lb/backends/membership.h"
 #include "lb/request/front.h"
 
@@ -79,6 +80,20 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
     };
 }
 
+char *lb_name_servers(const struct program_settings *s)
+{
+    struct text all = {0};
+
+    for (size_t i = 0; i < s->resolvers.n; ++i) {
+        if (i > 0)
+            text_add_char(&all, ',');
+        text_add(&all, slice_of(s->resolvers.items[i]));
+    }
+    char *servers = all.len != 0 ? xslicedup(text_slice(&all)) : NULL;
+    text_fini(&all);
+    return servers;
+}
+
 /* ---- what can be changed, and what cannot ---- */
 
 static void log_restart_required(const char *application, const char *what)
@@ -107,6 +122,9 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
                           memory_order_relaxed);
     atomic_store_explicit(&lb->spill_space.bytes.max, lb->settings.response_spill_total_bytes,
                           memory_order_relaxed);
+    char *servers = lb_name_servers(&lb->settings);
+    resolver_set_servers(lb->resolver, servers);
+    free(servers);
     if (lb->access_log != NULL) {
         struct access_options o = access_options_of(&lb->settings);
 

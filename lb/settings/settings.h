@@ -66,6 +66,8 @@ extern const struct settings_table program_table, listen_table, tls_table, certi
 enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
 enum { CLIENT_VERIFY_OFF, CLIENT_VERIFY_OPTIONAL, CLIENT_VERIFY_REQUIRED };
 enum { WORKER_TLS_INHERIT, WORKER_TLS_ON, WORKER_TLS_OFF }; /* tls */
+enum { WORKER_ADDRESSES_ALL, WORKER_ADDRESSES_FIRST };      /* addresses */
+enum { WORKER_FAMILY_AUTO, WORKER_FAMILY_IPV4, WORKER_FAMILY_IPV6, WORKER_FAMILY_BOTH };
 enum { FORWARDED_SET, FORWARDED_APPEND, FORWARDED_OFF };
 enum { TRACE_CONTEXT_OFF, TRACE_CONTEXT_TRUSTED, TRACE_CONTEXT_JOIN }; /* trace_context */
 enum { LIMIT_EACH, LIMIT_ANY };                                        /* mode */

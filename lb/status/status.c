@@ -91,6 +91,8 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     json_open_object(w, NULL);
     json_put_text(w, "name", slice_of(r->name));
     json_put_text(w, "state", slice_of(state_of(r)));
+    if (k != NULL)
+        source_describe(k, w);
     if (k != NULL && k->peer != NULL)
         json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
     if (k != NULL && k->standby.addr.len != 0) {

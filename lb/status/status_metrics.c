@@ -191,6 +191,20 @@ static void each_tree(struct metrics *m, const void *context)
     }
 }
 
+static void each_discovery(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->n; ++i) {
+        struct membership_figures f;
+
+        if (p->apps[i].app->membership == NULL)
+            continue;
+        (void)membership_figures(p->apps[i].app->membership, &f);
+        metrics_put(m, &f, p->apps[i].labels, SLICE_NULL);
+    }
+}
+
 /* ---- limits and rates ---- */
 
 static void each_limit(struct metrics *m, const void *context)
@@ -273,6 +287,7 @@ static void each_class(struct metrics *m, const void *context)
 #define WORKER(name, unit, type, member, doc) {name, STAT_GAUGE, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct worker_view, member)}
 #define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct member, field)}
 #define TREE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_tree, METRIC_MEMBER(COUNT, struct membership_figures, member)}
+#define DISCOVERY(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_discovery, METRIC_MEMBER(COUNT, struct membership_figures, member)}
 #define LIMIT_SETTING(name, member, doc) {name, STAT_GAUGE, "requests", "limit", doc, each_limit, METRIC_MEMBER(COUNT, struct limit_page, s.member)}
 #define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, now.member)}
 #define RATE(name, kind, unit, member, doc) {name, STAT_##kind, unit, "rate", doc, each_rate, METRIC_MEMBER(COUNT, struct rate_view, member)}
@@ -322,6 +337,8 @@ static const struct metric metrics[] = {
     MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Responses 5xx, and requests without a complete response."),
     MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
     {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_worker, .get = count_tunnels},
+    DISCOVERY("held_workers", "workers", held, "Workers that are held although no source reports them any more."),
+    DISCOVERY("failing_names", "names", failing, "Listed host names and services with a last response that failed or was empty."),
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),
     TREE("tree_rejected_providers", "providers", rejected, "Registrations rejected: of another application, or with a name that has no permitted address."),

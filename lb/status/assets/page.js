@@ -115,6 +115,7 @@ function workers(name, a) {
     column('worker', 'name'),
     column('state', 'state', text, {show: state}),
     column('version', 'version'),
+    column('known from', w => (w.sources ?? []).join(', '), text, {number: false, class: 'classes'}),
     column('backlog here, total', 'backlog', number, {help: 'Requests in flight: of this load balancer, of all that are known.',
       show: w => [number(w.backlog), h('small', null, ` of ${w.backlog + w.backlog_others}`)]}),
     column(h('span', {class: 'hidden'}, 'bar'), 'backlog', text, {show: w => bar(w, scale)}),
@@ -196,13 +197,28 @@ function limits(name, a) {
   ];
 }
 
-// ---- tree ----
+// ---- names and tree ----
+
+function names(name, a) {
+  const t = a.tree;
+  return [
+    t?.confirm_removal && notice('Workers are held, because their registrations ended with many others. If they were removed on ' +
+      'purpose, run: ', h('code', null, t.confirm_removal)),
+    a.names?.length > 0 && [h('h3', null, 'Names'), table(name, 'Names', [
+      column('name', 'name'),
+      column('state', n => n.problem ?? (n.age_s === null ? 'no response yet' : 'resolved'), text,
+        {show: n => h('span', {class: n.problem ? 'bad' : n.age_s === null ? 'soft' : 'good'}, n.problem ?? (n.age_s === null ? 'no response yet' : 'resolved'))}),
+      column('addresses', 'addresses', number, {help: 'In the last response that did not fail.', bad: (_, n) => n.truncated}),
+      column('workers', 'workers', number),
+      column('rejected', 'rejected', number, {bad: some, help: 'Addresses outside provider_networks, or of this load balancer.'}),
+      column('age', 'age_s', seconds, {help: 'Of that response.'}),
+      column('TTL', 'ttl_s', seconds),
+      column('failures', 'failures', number, {help: 'Responses that failed or were empty.'})], a.names)]];
+}
 
 function tree({tree: t}) {
   return t?.used && [
     t.connected === false && notice('The tree cannot be reached: continuing with the last known state.'),
-    t.confirm_removal && notice('Workers are held, because their registrations ended with many others. If they were removed on ' +
-      'purpose, run: ', h('code', null, t.confirm_removal)),
     h('h3', null, 'Tree'),
     figures(
       ['tree connected', t.connected ? 'yes' : 'no', {help: 'Whether it can be reached; otherwise the last known state is used.'}],
@@ -226,7 +242,7 @@ function checksRejected({checks_rejected: r}) {
 
 function application(name, a) {
   return h('section', {'aria-label': 'Application ' + name}, h('h2', null, name), treeProblems(a), checksRejected(a), pool(a), maps(name, a),
-    workers(name, a), classes(name, a), limits(name, a), tree(a), settings(name, 'Settings of the application', a.settings));
+    workers(name, a), classes(name, a), limits(name, a), names(name, a), tree(a), settings(name, 'Settings of the application', a.settings));
 }
 
 function events(all) {

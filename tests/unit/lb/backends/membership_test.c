@@ -2,6 +2,7 @@
 #include "lb/backends/membership.h"
 
 #include "common/base/clock.h"
+#include "common/dns/resolver.h"
 #include "lb/backends/self_measure.h"
 #include "tests/support/wait_limit.h"
 #include "tests/unit/lb/core/control_fixture.h"
@@ -27,7 +28,7 @@ static void start_lb(struct world *w, const char *tree, const char *more)
 
     w->c = control_create(yaml);
     free(yaml);
-    w->c->lb.resolver = worker_thread_create(w->c->lb.control);
+    w->c->lb.resolver = resolver_create(w->c->lb.control, NULL);
     w->c->lb.settings.state_dir = w->state;
     w->c->lb.settings.tree_start_wait_ms = 50;
     w->c->lb.self_measure = self_measure_create(NULL, -1);
@@ -40,7 +41,7 @@ static void stop_lb(struct world *w)
     membership_stop(w->c->app);
     self_measure_destroy(w->c->lb.self_measure);
     loop_turn(w->c->lb.control, 0);
-    (void)!worker_thread_destroy(w->c->lb.resolver, 0);
+    resolver_destroy(w->c->lb.resolver);
     for (size_t i = 0; i < PROVIDERS_MAX; ++i) {
         tree_unregister(w->entries[i]);
         w->entries[i] = NULL;
