@@ -202,8 +202,9 @@ static void read_standby(struct configuration *c, const struct config_node *node
         config_complain(&c->file, node, d,
                         "standby: %s: expected IPV4:PORT, [IPV6]:PORT or unix:/path", text);
     else if (w->named)
-        config_complain(&c->file, node, d,
-                        "standby: only for a worker listed by address, not by a name");
+        config_complain(
+            &c->file, node, d,
+            "standby: only for a worker listed by address, not by host name or service");
     else if (w->s.resume == RESUME_FROM_STREAM)
         config_complain(
             &c->file, node, d,
