@@ -267,6 +267,40 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
     text_add_char(out, '\n');
 }
 
+/* ---- publishing ---- */
+
+size_t home_lines_print(const struct home_records *h, uint64_t *cursor, uint64_t now_us,
+                        struct text *out)
+{
+    const struct home_record *r = home_records_after(h, *cursor);
+    struct home_row *rows = xcalloc(HOME_LINE_ROWS_MAX, sizeof(*rows));
+    size_t lines = 0;
+
+    for (; r != NULL; ++lines) {
+        size_t n = 0;
+
+        for (; r != NULL && n < HOME_LINE_ROWS_MAX; r = home_records_next(h, r)) {
+            rows[n++] = (struct home_row){
+                .cls = class_name(&r->base),
+                .kind = r->kind,
+                .from = slice_of(r->from),
+                /* Rounded down: a receiver must not assume an age that exceeds the actual one. */
+                .since_age_ms = (now_us - r->since_us) / 1000,
+                .used_age_ms = (now_us - r->used_us) / 1000,
+                .rate = home_record_rate(r, now_us)};
+            *cursor = r->change;
+        }
+        home_line_print(rows, n, out);
+    }
+    free(rows);
+    return lines;
+}
+
+uint64_t home_lines_delay_ms(const struct home_records *h, uint64_t cursor)
+{
+    return home_records_decided(h, cursor) ? HOME_LINES_DECIDED_MS : HOME_LINES_MS;
+}
+
 /* ---- with a request ---- */
 
 static const char reassign_from[] = "reassign; from=";

@@ -89,6 +89,9 @@ enum {
     HOME_FROM_MAX = 255,
     /* Maximum age that is published; older records are published with it. */
     HOME_AGE_MAX_MS = 7 * 24 * 3600 * 1000,
+    /* Delay before changes are published; decisions have the shorter one. */
+    HOME_LINES_MS = 1000,
+    HOME_LINES_DECIDED_MS = 100,
 };
 
 struct home_row {
@@ -117,6 +120,17 @@ enum err home_line_parse(struct slice line, struct home_line *out, char why[160]
 /* Appends a line with its end. N must be at most HOME_LINE_ROWS_MAX, with which a line is below
  * its limit. */
 void home_line_print(const struct home_row *rows, size_t n, struct text *out);
+
+/* ---- publishing ---- */
+
+/*
+ * Appends all changes after *CURSOR (0: all records), in as many lines as it takes, and advances
+ * *CURSOR to the last of them. Returns the number of lines. There are at most MAX_CLASSES records.
+ */
+size_t home_lines_print(const struct home_records *h, uint64_t *cursor, uint64_t now_us,
+                        struct text *out);
+/* Delay until the changes after CURSOR are to be published [ms]. Cost: O(1). */
+uint64_t home_lines_delay_ms(const struct home_records *h, uint64_t cursor);
 
 /* ---- with a request ---- */
 

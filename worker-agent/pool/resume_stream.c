@@ -14,9 +14,6 @@ enum {
     KEEP_ALIVE_MS = 8000,
     /* Maximum streams of one slot: load balancers and operators. */
     STREAMS_MAX = 200,
-    /* Delay before changes of homes are sent; decisions about homes have the shorter one. */
-    HOMES_MS = 1000,
-    HOMES_DECIDED_MS = 100,
 };
 
 struct resume_stream {
@@ -109,33 +106,14 @@ static uint64_t reported_of(const struct resume_stream *st, const struct slot_me
     return st->homes_number == one->homes_number ? st->homes_reported : 0;
 }
 
-/* All that has changed, in as many lines as it takes; there are at most max_skills records. */
+/* All that has changed since the last time. */
 static void print_homes(struct resume_stream *st, const struct slot_meter *one, struct text *out)
 {
-    const struct home_record *r = home_records_after(one->homes, reported_of(st, one));
-    struct home_row *rows = xcalloc(HOME_LINE_ROWS_MAX, sizeof(*rows));
-    uint64_t now_us = loop_now_us(loop_of(st));
-
     st->homes_reported = reported_of(st, one);
     st->homes_number = one->homes_number;
-    while (r != NULL) {
-        size_t n = 0;
-
-        for (; r != NULL && n < HOME_LINE_ROWS_MAX; r = home_records_next(one->homes, r)) {
-            rows[n++] = (struct home_row){
-                .cls = class_name(&r->base),
-                .kind = r->kind,
-                .from = slice_of(r->from),
-                /* Rounded down: a receiver must not assume an age that exceeds the actual one. */
-                .since_age_ms = (now_us - r->since_us) / 1000,
-                .used_age_ms = (now_us - r->used_us) / 1000,
-                .rate = home_record_rate(r, now_us)};
-            st->homes_reported = r->change;
-        }
-        home_line_print(rows, n, out);
+    size_t lines = home_lines_print(one->homes, &st->homes_reported, loop_now_us(loop_of(st)), out);
+    while (lines-- != 0)
         group_count(st->slot->group, AGENT_STAT_stream_lines);
-    }
-    free(rows);
 }
 
 static void on_homes(struct timer *t)
@@ -147,7 +125,7 @@ static void on_homes(struct timer *t)
     if (st->ended)
         return;
     if (st->response->queued_bytes > 0) {
-        plan_homes(st, HOMES_MS);
+        plan_homes(st, HOME_LINES_MS);
         return;
     }
     if (one != NULL)
@@ -167,8 +145,7 @@ static void homes_changed(struct slot *s)
         const struct slot_meter *one = homes_of(st);
 
         if (st->wants_homes && !st->ended && one != NULL)
-            plan_homes(st, home_records_decided(one->homes, reported_of(st, one)) ? HOMES_DECIDED_MS
-                                                                                  : HOMES_MS);
+            plan_homes(st, home_lines_delay_ms(one->homes, reported_of(st, one)));
     }
 }
 

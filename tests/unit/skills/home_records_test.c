@@ -130,6 +130,43 @@ static void a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_tak
     home_records_destroy(h);
 }
 
+static void lines_contain_each_change_once_and_decisions_are_due_sooner(void **state)
+{
+    struct home_records *h = home_records_create(3000);
+    struct text out = {0};
+    uint64_t cursor = 0;
+    size_t n = 0;
+
+    (void)state;
+    for (int i = 0; i < 2500; ++i) {
+        char cls[16];
+
+        snprintf(cls, sizeof(cls), "c%d", i);
+        home_records_use(h, slice_of(cls), HOME_NEW, SLICE_NULL, START + (uint64_t)i);
+    }
+    assert_int_equal(home_lines_delay_ms(h, 0), HOME_LINES_DECIDED_MS);
+    assert_int_equal(home_lines_print(h, &cursor, START + SECOND, &out), 3);
+    struct slice rest = text_slice(&out);
+    for (const char *end; (end = memchr(rest.p, '\n', rest.len)) != NULL;) {
+        struct home_line line;
+        char why[160];
+
+        assert_int_equal(
+            home_line_parse((struct slice){rest.p, (size_t)(end - rest.p)}, &line, why), ERR_OK);
+        n += line.n;
+        home_line_fini(&line);
+        rest = (struct slice){end + 1, rest.len - (size_t)(end + 1 - rest.p)};
+    }
+    assert_int_equal(n, 2500);
+    text_clear(&out);
+    assert_int_equal(home_lines_print(h, &cursor, START + SECOND, &out), 0);
+    use(h, "c7", HOME_USED, NULL, START + SECOND);
+    assert_int_equal(home_lines_delay_ms(h, cursor), HOME_LINES_MS);
+    assert_int_equal(home_lines_print(h, &cursor, START + SECOND, &out), 1);
+    text_fini(&out);
+    home_records_destroy(h);
+}
+
 static void the_number_of_records_is_bounded(void **state)
 {
     struct home_records *h = home_records_create(10);
@@ -152,6 +189,7 @@ int main(void)
         cmocka_unit_test(a_home_used_again_after_a_long_time_begins_again),
         cmocka_unit_test(work_fades),
         cmocka_unit_test(a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes),
+        cmocka_unit_test(lines_contain_each_change_once_and_decisions_are_due_sooner),
         cmocka_unit_test(the_number_of_records_is_bounded),
     };
 
