@@ -95,11 +95,20 @@ enum {
 
 static const char plain_type[] = "text/plain; charset=utf-8";
 
-enum route_kind { ROUTE_PAGE, ROUTE_ASSET, ROUTE_METRICS, ROUTE_LIVE, ROUTE_ACTION, ROUTE_ORDER };
+enum route_kind {
+    ROUTE_PAGE,
+    ROUTE_ASSET,
+    ROUTE_METRICS,
+    ROUTE_LIVE,
+    ROUTE_ACTION,
+    ROUTE_ORDER,
+    ROUTE_ITEM
+};
 
 static const char *const methods[] = {
-    [ROUTE_PAGE] = "GET, HEAD", [ROUTE_ASSET] = "GET, HEAD", [ROUTE_METRICS] = "GET, HEAD",
-    [ROUTE_LIVE] = "GET",       [ROUTE_ACTION] = "POST",     [ROUTE_ORDER] = "POST",
+    [ROUTE_PAGE] = "GET, HEAD",   [ROUTE_ASSET] = "GET, HEAD", [ROUTE_METRICS] = "GET, HEAD",
+    [ROUTE_LIVE] = "GET",         [ROUTE_ACTION] = "POST",     [ROUTE_ORDER] = "POST",
+    [ROUTE_ITEM] = "PUT, DELETE",
 };
 
 struct route {
@@ -111,6 +120,7 @@ struct route {
     void *context;
     admin_fn make;            /* PAGE, LIVE, ACTION, ORDER */
     admin_metrics_fn metrics; /* METRICS */
+    admin_item_fn handle;     /* ITEM */
     struct slice bytes;       /* ASSET */
 };
 
@@ -329,9 +339,44 @@ static void respond_live(struct http_response *call, struct admin *a, const stru
         timer_start(a->loop, &a->live, 0);
 }
 
+/* ---- items ---- */
+
+static void on_item_gone(void *context, unused_ bool done)
+{
+    struct admin_item *i = context;
+
+    list_remove(&i->node);
+    text_fini(&i->body);
+}
+
+static const struct http_response_events item_events = {.gone = on_item_gone};
+
+void admin_item_respond(struct admin_item *i)
+{
+    http_response_simple(i->response, i->status, "application/json", text_slice(&i->body));
+}
+
+static void handle_item(struct http_response *call, const struct route *r, struct slice name)
+{
+    struct slice query = call->req->target;
+
+    struct admin_item *i = http_request_take(call->req, sizeof(*i));
+
+    (void)slice_cut(&query, '?');
+    *i = (struct admin_item){.put = slice_is(call->req->method, "PUT"),
+                             .name = name,
+                             .query = query,
+                             .content = call->req->body,
+                             .status = 200,
+                             .response = call};
+    call->events = &item_events;
+    call->context = i;
+    r->handle(r->context, i);
+}
+
 /* ---- requests ---- */
 
-/* Returns the route of PATH, or NULL. For an action, sets *ARGUMENT. */
+/* Returns the route of PATH, or NULL. For an action or an item, sets *ARGUMENT. */
 static const struct route *find_route(const struct admin *a, struct slice path,
                                       struct slice *argument)
 {
@@ -341,7 +386,12 @@ static const struct route *find_route(const struct admin *a, struct slice path,
         struct slice before = slice_of(r->path);
         struct slice after = slice_of(r->after);
 
-        if (r->kind != ROUTE_ACTION) {
+        if (r->kind == ROUTE_ITEM) {
+            if (path.len > before.len && slice_starts(path, before)) {
+                *argument = (struct slice){path.p + before.len, path.len - before.len};
+                return r;
+            }
+        } else if (r->kind != ROUTE_ACTION) {
             if (slice_eq(path, before))
                 return r;
         } else if (path.len >= before.len + after.len && slice_starts(path, before) &&
@@ -357,6 +407,12 @@ static const struct route *find_route(const struct admin *a, struct slice path,
     return NULL;
 }
 
+/* Whether R requires the actions_token. */
+static bool is_order(const struct route *r)
+{
+    return r->kind == ROUTE_ORDER || r->kind == ROUTE_ITEM;
+}
+
 /* Responds with R's page, or with the result of its action for ARGUMENT. */
 static void respond_route(struct http_response *call, const struct admin *a, const struct route *r,
                           struct slice argument)
@@ -368,9 +424,12 @@ static void respond_route(struct http_response *call, const struct admin *a, con
     if (r->kind == ROUTE_ACTION && a->token == NULL) {
         status = 403;
         text_add(&body, SLICE_LIT("actions are off: the admin address has no token\n"));
-    } else if (r->kind == ROUTE_ORDER && a->actions_token == NULL) {
+    } else if (is_order(r) && a->actions_token == NULL) {
         status = 403;
         text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
+    } else if (r->kind == ROUTE_ITEM) {
+        handle_item(call, r, argument);
+        return;
     } else if (r->kind == ROUTE_METRICS) {
         const struct message_field *accept =
             message_fields_find(&call->req->fields, SLICE_LIT("accept"), NULL);
@@ -403,14 +462,14 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         return;
     }
     const struct route *r = find_route(a, path, &argument);
-    bool is_order = r != NULL && r->kind == ROUTE_ORDER;
-    if (is_order)
+    bool order = r != NULL && is_order(r);
+    if (r != NULL && r->kind == ROUTE_ORDER)
         argument = req->body;
     struct slice known = slice_of(r != NULL ? methods[r->kind] : NULL);
     bool allowed = false;
     while (known.len != 0 && !allowed)
         allowed = slice_eq(slice_trim(slice_cut(&known, ',')), req->method);
-    if ((allowed || !is_order) && !is_authorized(is_order ? a->actions_token : a->token, req)) {
+    if ((allowed || !order) && !is_authorized(order ? a->actions_token : a->token, req)) {
         http_request_add_response(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
         respond_error(call, 401);
     } else if (r == NULL) {
@@ -551,6 +610,11 @@ void admin_add_action(struct admin *a, const char *before, const char *after, ad
 void admin_add_body_action(struct admin *a, const char *path, admin_fn order, void *context)
 {
     add_route(a, ROUTE_ORDER, path, "application/json", order, context);
+}
+
+void admin_add_items(struct admin *a, const char *prefix, admin_item_fn handle, void *context)
+{
+    add_route(a, ROUTE_ITEM, prefix, "application/json", NULL, context)->handle = handle;
 }
 
 void admin_hold(struct admin *a, bool on)

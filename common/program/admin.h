@@ -15,6 +15,7 @@
 #include "common/program/program_config.h"
 
 struct admin;
+struct http_response;
 struct metrics;
 /*
  * Appends the text of a page to BODY, or performs an action and appends its result. Returns the
@@ -69,6 +70,25 @@ void admin_add_action(struct admin *a, const char *before, const char *after, ad
  * send that header: the CORS request for permission never gets a response.
  */
 void admin_add_body_action(struct admin *a, const char *path, admin_fn order, void *context);
+
+/*
+ * PUT or DELETE of what a path names. The function for it responds by admin_item_respond(), at once
+ * or later. If the client disconnects first, the item leaves the list that it is in, and ends.
+ */
+struct admin_item {
+    struct list node; /* for a function that responds later */
+    bool put;         /* else DELETE */
+    /* As sent: what follows the prefix in the path, percent-encoded; the query; the body. */
+    struct slice name, query, content;
+    int status; /* of the response; JSON: */
+    struct text body;
+    struct http_response *response;
+};
+typedef void (*admin_item_fn)(void *context, struct admin_item *i);
+/* Handles all paths that begin with PREFIX, authorized as body actions are. */
+void admin_add_items(struct admin *a, const char *prefix, admin_item_fn handle, void *context);
+/* Sends the response. I ends. */
+void admin_item_respond(struct admin_item *i);
 
 /* ON: pauses accepting, as another process serves the sockets; off: resumes. A may be NULL. */
 void admin_hold(struct admin *a, bool on);

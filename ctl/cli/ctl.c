@@ -36,6 +36,7 @@ const struct ctl_command *const ctl_commands[] = {
     &ctl_word_drain,
     &ctl_word_undrain,
     &ctl_word_confirm_removal,
+    &ctl_word_worker,
     &ctl_word_forget,
     &ctl_word_reload,
     &ctl_word_detach,
@@ -317,7 +318,7 @@ static enum err make_request(struct ctl_options *o, const char *method, const ch
 
     text_addf(out, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n", method,
               path, host);
-    if (strcmp(method, "POST") == 0)
+    if (strcmp(method, "GET") != 0)
         text_addf(out, "Content-Length: %zu\r\n", content.len);
     if (content.len != 0)
         text_add(out, SLICE_LIT("Content-Type: application/json\r\n"));

@@ -118,7 +118,8 @@ extern const size_t ctl_ncommands;
 extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes, ctl_word_limits,
     ctl_word_explain, ctl_word_classify, ctl_word_check, ctl_word_playback, ctl_word_simulate,
     ctl_word_tree, ctl_word_drain, ctl_word_undrain, ctl_word_confirm_removal, ctl_word_forget,
-    ctl_word_reload, ctl_word_detach, ctl_word_completion, ctl_word_trace, ctl_word_report;
+    ctl_word_reload, ctl_word_detach, ctl_word_completion, ctl_word_trace, ctl_word_report,
+    ctl_word_worker;
 
 /* ---- parsing ---- */
 

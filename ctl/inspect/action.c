@@ -34,28 +34,14 @@ static int take_agent(struct ctl_options *o, unused_ const struct ctl_flag *f, c
     return CTL_OK;
 }
 
-/* At the admin address that O names. */
-static enum err send_action(struct action_run *r)
+enum err ctl_act(struct ctl_options *o, const char *method, const char *path, struct slice content,
+                 const char *done)
 {
-    const char *const members[][2] = {
-        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
-    struct ctl_options *o = &r->o;
-    struct text content = {0};
-    struct json_writer w = {.out = &content};
     struct text body = {0};
-    char path[64];
     int status = 0;
-
-    snprintf(path, sizeof(path), "/actions/%s", o->command->name);
-    json_open_object(&w, NULL);
-    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
-        if (members[i][1] != NULL)
-            json_put_text(&w, members[i][0], slice_of(members[i][1]));
-    }
-    json_close_object(&w);
-    enum err e = ctl_request(o, "POST", path, text_slice(&content), &status, &body);
+    enum err e = ctl_request(o, method, path, content, &status, &body);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
-    if (e == ERR_OK && status != 200) {
+    if (e == ERR_OK && status != 200 && status != 201) {
         const json_t *error = json_object_get(page, "error");
         struct slice rest = json_slice(error);
         const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
@@ -80,7 +66,7 @@ static enum err send_action(struct action_run *r)
         text_add(&o->out, text_slice(&body));
     } else if (e == ERR_OK) {
         text_addf(&o->out, "%s: ", o->address);
-        page_add(&o->out, page, r->done);
+        page_add(&o->out, page, done);
     }
     if (e == ERR_OK && json_is_string(json_object_get(page, "unsaved"))) {
         struct text why = {0};
@@ -93,8 +79,27 @@ static enum err send_action(struct action_run *r)
         e = ERR_SYSTEM;
     }
     json_decref(page);
-    text_fini(&content);
     text_fini(&body);
+    return e;
+}
+
+static enum err send_action(struct action_run *r)
+{
+    const char *const members[][2] = {
+        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
+    struct text content = {0};
+    struct json_writer w = {.out = &content};
+    char path[64];
+
+    snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
+    json_open_object(&w, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
+        if (members[i][1] != NULL)
+            json_put_text(&w, members[i][0], slice_of(members[i][1]));
+    }
+    json_close_object(&w);
+    enum err e = ctl_act(&r->o, "POST", path, text_slice(&content), r->done);
+    text_fini(&content);
     return e;
 }
 

@@ -13,6 +13,12 @@
 
 /* Requests the agent to detach process ID permanently. Appends the agent's response to O's out. */
 enum err ctl_detach(struct ctl_options *o, const char *id) must_check;
+/*
+ * Sends CONTENT (JSON) to the admin address that O names, and appends its response to O's output:
+ * by the format DONE, or as JSON. Problems are added to O's diag.
+ */
+enum err ctl_act(struct ctl_options *o, const char *method, const char *path, struct slice content,
+                 const char *done) must_check;
 
 /* ---- pages as text ---- */
 

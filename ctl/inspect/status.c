@@ -160,6 +160,8 @@ static void print_warnings(const json_t *application, bool colours, struct text 
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
     page_add_each(out, json_object_get(tree, "rejected_providers"),
                   "  rejected registration: {}\n");
+    page_add_each(out, json_object_get(json_object_get(application, "calls"), "workers"),
+                  "[{why:?}  rejected call: {name}: {why:w}\n]");
     page_add(out, tree,
              "[{confirm_removal:?}  workers held, because their registrations ended with many "
              "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
@@ -187,6 +189,8 @@ static void add_known_from(json_t *worker)
         if (i > 0)
             text_add(&all, SLICE_LIT(", "));
         text_add(&all, json_slice(v));
+        if (slice_is(json_slice(v), "call") && json_is_number(json_object_get(worker, "ends_in_s")))
+            page_add(&all, worker, " ({ends_in_s:t})");
     }
     json_object_set_new(worker, "known_from", json_string(text_cstr(&all)));
     text_fini(&all);

@@ -270,7 +270,8 @@ static bool wants_stream(const struct backend *b)
     int source = b->listed != NULL ? b->listed->s.resume : b->app->settings->s.resume;
 
     if (source == RESUME_FROM_AUTO)
-        return b->providers[SOURCE_TREE] > 0 || b->listed == NULL;
+        return b->providers[SOURCE_TREE] > 0 ||
+               (b->listed == NULL && b->providers[SOURCE_CALL] == 0);
     return source == RESUME_FROM_STREAM;
 }
 

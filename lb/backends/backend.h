@@ -20,7 +20,7 @@
 struct membership;
 
 /* What knows of workers, besides the configuration. */
-enum source_kind { SOURCE_TREE, SOURCE_NAME, SOURCES };
+enum source_kind { SOURCE_TREE, SOURCE_CALL, SOURCE_NAME, SOURCES };
 
 /* State of a backend, as used for selecting the backends in the pool (membership_reserve). */
 enum worker_kind {

@@ -303,6 +303,7 @@ enum err membership_start(struct application *a, struct application_config *conf
     free(file);
     ms->drained = drained_names_open(a->lb->control, a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
+    ms->calls = call_source_open(ms);
     return config->s.tree != NULL ? start_tree(ms, d) : ERR_OK;
 }
 
@@ -351,6 +352,7 @@ void membership_stop(struct application *a)
         a->tree = NULL;
     }
     listed_workers_swap(ms, &none, &nnone);
+    call_source_close(ms->calls);
     map_for_each_safe (struct backend, b, &ms->known, in_known)
         membership_forget(ms, b);
     ASSERT(list_empty(&ms->held.list));
@@ -428,6 +430,7 @@ bool membership_figures(const struct membership *ms, struct membership_figures *
                                        .providers = ms->providers.source.nregistered,
                                        .rejected = ms->providers.source.nrejected,
                                        .held = list_length(&ms->held.list),
+                                       .called = call_source_count(ms->calls),
                                        .failing = listed_workers_failing(ms),
                                        .remembered = ms->providers.restored};
     if (ms->app->tree == NULL)
@@ -444,6 +447,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     const struct backend *b;
     bool used = membership_figures(ms, &f);
 
+    call_source_describe(ms->calls, w);
     tree_describe_broken_links(ms->app->tree, ms->path, w);
     json_open_object(w, "tree");
     json_put_bool(w, "used", used);

@@ -7,9 +7,11 @@
 #pragma once
 
 #include "common/base/json.h"
+#include "common/program/admin.h"
 #include "common/tree/tree.h"
 #include "lb/backends/backend.h"
 #include "lb/config/configuration.h"
+#include "lb/rules/worker_call.h"
 
 struct membership;
 
@@ -38,6 +40,16 @@ void membership_unregister(struct membership *ms);
  * were held.
  */
 size_t membership_confirm_removal(struct membership *ms, struct slice worker);
+enum { CALLED_WORKERS_MAX = 1000 /* registered by calls, of an application */ };
+/* PUT of C's worker, or DELETE. Responds to I, a PUT when it is saved. C keeps its contents. */
+void membership_call(struct membership *ms, const struct worker_call *c, struct admin_item *i);
+/*
+ * Before this process serves: reads the registrations by calls again, as the old process of an
+ * upgrade has accepted some since.
+ */
+void membership_reread_calls(struct membership *ms);
+/* A new process serves: it has the file now. */
+void membership_hand_over(struct membership *ms);
 /* Calls EACH for every address known. */
 void membership_each(const struct membership *ms,
                      void (*each)(void *context, const struct backend *b), void *context);
@@ -58,6 +70,7 @@ struct membership_figures {
     size_t providers; /* registered workers, of this application */
     size_t rejected;  /* providers */
     size_t held;      /* workers retained although no source has them any more */
+    size_t called;    /* registrations by calls */
     size_t failing;   /* listed names with a last answer that failed or was empty */
     bool remembered;  /* providers are from a previous run: no response from the tree */
 };

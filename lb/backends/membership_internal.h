@@ -2,8 +2,9 @@
  *
  * The parts of membership: the table of backends (membership.c); the sources that write into it,
  * with the rules that they have in common (source.c); the list of the configuration with its host
- * names (names.c); the providers of the tree (discovery.c); which of the backends without a process
- * are in the pool (activation.c); and which ones are drained (drained_names.c). Control thread.
+ * names (names.c); the providers of the tree (discovery.c); workers that are registered by calls
+ * (call_source.c); which of the backends without a process are in the pool (activation.c); and
+ * which ones are drained (drained_names.c). Control thread.
  */
 #pragma once
 
@@ -84,6 +85,8 @@ struct tree_source {
     uint64_t stored_ms;
 };
 
+struct call_source;
+
 /* Backends that a source had, with many others, and has no longer. */
 struct held_workers {
     struct list list; /* backend->missing: until their removal is confirmed */
@@ -126,6 +129,7 @@ struct membership {
     struct snapshot *snapshot;
     struct snapshot *names; /* the last answers, for the next run */
     struct tree_source providers;
+    struct call_source *calls;
     struct held_workers held;
     struct activation activation;
     struct tree_registration **entries; /* own registration, if there is one */
@@ -156,6 +160,13 @@ void source_fini(struct source *s);
  * NULL: there are none. Compares it with the last one. Then membership_update.
  */
 void source_report(struct source *s, json_t *found);
+/* The same, but what is missing in it was removed on purpose: it is not held. */
+void source_replace(struct source *s, json_t *found);
+/* Why a provider would be rejected; NULL: it would not, or that depends on what NAME resolves to.
+ */
+const char *source_rejection(const struct source *s, const char *name, const json_t *properties);
+/* The provider with exactly this name, or NULL. */
+const struct provider *source_find(const struct source *s, const char *name);
 /* The rules for addresses have changed. Then membership_update. */
 void source_recheck(struct source *s);
 /* Whether each name was resolved once, and what the last reading lacks is decided on. */
@@ -202,6 +213,22 @@ void providers_store(struct membership *ms);
 void providers_describe(const struct membership *ms, struct json_writer *w);
 /* Whether the providers were received (or restored). */
 bool providers_settled(const struct membership *ms);
+
+/* ---- call_source.c ---- */
+
+/* Reads the file in state_dir, if there is one. Then membership_update. */
+struct call_source *call_source_open(struct membership *ms);
+/* Writes what is not saved. */
+void call_source_close(struct call_source *c);
+/* The missing backends have changed: writes the file soon. */
+void call_source_store(struct call_source *c);
+/* Member "ends_in_s" of the status of B, which is one of C's. */
+void call_source_describe_worker(const struct call_source *c, const struct backend *b,
+                                 struct json_writer *w);
+/* The number of registrations. */
+size_t call_source_count(const struct call_source *c);
+/* Member "calls" of the application's status. */
+void call_source_describe(const struct call_source *c, struct json_writer *w);
 
 /* ---- activation.c: which workers without a process are in the pool ---- */
 

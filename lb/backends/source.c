@@ -120,6 +120,7 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker)
     if (n > 0) {
         providers_store(ms);
         listed_workers_store(ms);
+        call_source_store(ms->calls);
     }
     membership_update(ms);
     return n;
@@ -162,7 +163,7 @@ static void copy_property(const json_t *properties, const char *name, char *out,
 /* Whether S counts B with one more, or one fewer, provider. */
 static bool counts_provider(const struct source *s, const struct backend *b)
 {
-    return s->kind != SOURCE_TREE || b->providers[SOURCE_TREE] == 0;
+    return s->kind == SOURCE_NAME || b->providers[s->kind] == 0;
 }
 
 /* P registers its backend no longer. EXPECTED: it may return, and is missing until then. */
@@ -190,14 +191,16 @@ static void set_rejected(struct provider *p, const char *why)
     p->why = why;
 }
 
-/* Why P may not register a worker at A; NULL: it may. */
-static const char *rejection_of(const struct provider *p, const struct addr *a)
+/* Why S may not register a worker at A; NULL: it may. */
+static const char *rejection_of(const struct source *s, const struct addr *a)
 {
-    const struct membership *ms = p->source->membership;
+    const struct membership *ms = s->membership;
     const struct app_snapshot *now = ms->app->settings;
     const struct provider_limits limits = {
         .networks = now->s.provider_networks.n != 0 ? &now->providers : NULL,
-        .remote = p->source->kind == SOURCE_TREE && tree_is_remote(ms->app->tree),
+        .remote = s->kind == SOURCE_TREE   ? tree_is_remote(ms->app->tree)
+                  : s->kind == SOURCE_CALL ? ms->app->lb->admin_remote
+                                           : false,
         .own = ms->app->lb->own,
         .nown = ms->app->lb->nown};
 
@@ -208,7 +211,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
 static void set_address(struct provider *p, const struct addr *a)
 {
     struct source *s = p->source;
-    const char *why = rejection_of(p, a);
+    const char *why = rejection_of(s, a);
     struct addr plain = addr_plain(a);
 
     set_rejected(p, why);
@@ -232,7 +235,7 @@ static void set_address(struct provider *p, const struct addr *a)
     }
     struct backend *b = p->worker;
     membership_touch(b);
-    if (s->kind != SOURCE_TREE)
+    if (s->kind == SOURCE_NAME)
         return;
     copy_property(p->properties, "version", b->version, sizeof(b->version));
     copy_property(p->properties, "instance", b->instance, sizeof(b->instance));
@@ -251,7 +254,7 @@ static const struct addr *choose_addr(const struct provider *p)
     for (size_t i = 0; i < p->naddrs; ++i) {
         const struct addr *a = &p->addrs[i];
 
-        if (rejection_of(p, a) != NULL)
+        if (rejection_of(p->source, a) != NULL)
             continue;
         if (a->sa.sa_family == AF_INET)
             return a;
@@ -290,23 +293,42 @@ static void drop_host(struct provider *p)
     --p->source->nhosts;
 }
 
+/* Why a provider NAME is rejected wherever it is; NULL: it is not. Then it is at ADDR, or *NAMED.
+ */
+static const char *name_rejection(const struct source *s, const char *name,
+                                  const json_t *properties, struct addr *addr, bool *named)
+{
+    struct slice application = json_text(properties, "application");
+    enum err e = addr_parse(slice_of(name), addr);
+
+    *named = e == ERR_UNSUPPORTED;
+    if (e != ERR_OK && !*named)
+        return "name is not an address";
+    if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
+        return "its name has no port";
+    if (application.p != NULL && !slice_is(application, s->membership->app->name))
+        return "it is registered for another application";
+    return NULL;
+}
+
+const char *source_rejection(const struct source *s, const char *name, const json_t *properties)
+{
+    struct addr addr;
+    bool named;
+    const char *why = name_rejection(s, name, properties, &addr, &named);
+
+    return why != NULL || named ? why : rejection_of(s, &addr);
+}
+
 /* Its properties are new (or it is). */
 static void take_provider(struct provider *p)
 {
-    struct slice application = json_text(p->properties, "application");
     struct source *s = p->source;
-    const char *why = NULL;
     struct addr addr;
-    enum err e = addr_parse(slice_of(p->name), &addr);
-    bool named = e == ERR_UNSUPPORTED;
+    bool named;
+    const char *why = name_rejection(s, p->name, p->properties, &addr, &named);
 
-    if (e != ERR_OK && !named)
-        why = "name is not an address";
-    else if (!named && addr.sa.sa_family != AF_UNIX && addr_port(&addr) == 0)
-        why = "its name has no port";
-    else if (application.p != NULL && !slice_is(application, s->membership->app->name))
-        why = "it is registered for another application";
-    else if (named && p->host == NULL && s->nhosts == HOST_NAMES_MAX)
+    if (why == NULL && named && p->host == NULL && s->nhosts == HOST_NAMES_MAX)
         why = "too many host names";
     if (why != NULL) {
         set_rejected(p, why);
@@ -337,7 +359,8 @@ static void drop_provider(struct provider *p, bool expected)
 
 /* ---- a reading ---- */
 
-void source_report(struct source *s, json_t *found)
+/* EXPECTED: providers that are missing may return. */
+static void read_providers(struct source *s, json_t *found, bool expected)
 {
     struct provider **items = xcalloc(json_object_size(found) + 1, sizeof(*items));
     size_t n = 0;
@@ -350,7 +373,7 @@ void source_report(struct source *s, json_t *found)
         int order = -1;
 
         while (old < s->n && (order = strcmp(s->items[old]->name, name)) < 0)
-            drop_provider(s->items[old++], true);
+            drop_provider(s->items[old++], expected);
         bool known = old < s->n && order == 0;
         struct provider *p = known ? s->items[old++] : xcalloc(1, sizeof(*p));
         items[n++] = p;
@@ -368,10 +391,39 @@ void source_report(struct source *s, json_t *found)
             take_provider(p);
     }
     while (old < s->n)
-        drop_provider(s->items[old++], true);
+        drop_provider(s->items[old++], expected);
     free(s->items);
     s->items = items;
     s->n = n;
+}
+
+const struct provider *source_find(const struct source *s, const char *name)
+{
+    size_t from = 0;
+    size_t end = s->n;
+
+    while (from < end) {
+        size_t at = from + (end - from) / 2;
+        int order = strcmp(s->items[at]->name, name);
+
+        if (order == 0)
+            return s->items[at];
+        if (order < 0)
+            from = at + 1;
+        else
+            end = at;
+    }
+    return NULL;
+}
+
+void source_report(struct source *s, json_t *found)
+{
+    read_providers(s, found, true);
+}
+
+void source_replace(struct source *s, json_t *found)
+{
+    read_providers(s, found, false);
 }
 
 void source_recheck(struct source *s)
@@ -396,21 +448,9 @@ bool source_settled(const struct source *s)
 /* What S has of B, or NULL. The names of its providers are those of backends. */
 static const struct provider *provider_of(const struct source *s, const struct backend *b)
 {
-    size_t from = 0;
-    size_t end = s->n;
+    const struct provider *p = source_find(s, b->name);
 
-    while (from < end) {
-        size_t at = from + (end - from) / 2;
-        int order = strcmp(s->items[at]->name, b->name);
-
-        if (order == 0)
-            return s->items[at]->worker == b ? s->items[at] : NULL;
-        if (order < 0)
-            from = at + 1;
-        else
-            end = at;
-    }
-    return NULL;
+    return p != NULL && p->worker == b ? p : NULL;
 }
 
 /* The first name in the list that has B. */
@@ -484,7 +524,7 @@ void source_describe_rejected(const struct source *s, struct json_writer *w, con
     json_close_array(w);
 }
 
-/* "list", "tree", a name; with "held" if it is only held. */
+/* "list", "tree", "call", a name; with "held" if it is only held. */
 void source_describe(const struct backend *b, struct json_writer *w)
 {
     json_open_array(w, "sources");
@@ -494,9 +534,13 @@ void source_describe(const struct backend *b, struct json_writer *w)
         json_put_text(w, NULL, slice_of(source_name(b->named_by)));
     if (b->providers[SOURCE_TREE] != 0)
         json_put_text(w, NULL, SLICE_LIT("tree"));
+    if (b->providers[SOURCE_CALL] != 0)
+        json_put_text(w, NULL, SLICE_LIT("call"));
     if (b->held)
         json_put_text(w, NULL, SLICE_LIT("held"));
     json_close_array(w);
+    if (b->providers[SOURCE_CALL] != 0)
+        call_source_describe_worker(b->app->membership->calls, b, w);
 }
 
 /* ---- life ---- */

@@ -283,9 +283,10 @@ static void read_workers(struct configuration *c, struct application_config *a, 
         config_complain(&c->file, list, d, "workers: expected a list of addresses or {address}");
         return;
     }
-    if (list->n == 0 && a->s.tree == NULL)
+    if (list->n == 0 && a->s.tree == NULL && c->admin.s.actions_token == NULL)
         config_complain(&c->file, list, d,
-                        "workers: at least one is required, or a tree where workers register");
+                        "workers: at least one is required, or a tree where workers register, or "
+                        "an actions_token of admin, with which they are registered by calls");
     a->workers = xcalloc(list->n + 1, sizeof(*a->workers));
     a->nworkers = list->n;
     json_t *seen = json_object();

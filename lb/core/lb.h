@@ -28,6 +28,7 @@ struct resolver;
 struct shared_responses;
 struct self_measure;
 struct traffic;
+struct upgrade;
 
 /* Hexadecimal digits of an exchange's id: 12 of lb->instance, 4 of the loop, 16 of a counter. */
 enum { EXCHANGE_ID_LEN = 32 };
@@ -71,6 +72,8 @@ struct lb {
     struct resolver *resolver;                  /* of names; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;
+    bool admin_remote;                  /* the admin address is not only of this machine */
+    const struct upgrade *upgrade;      /* to a new process; control thread only */
     const enum setting_origin *origins; /* of the rows of SETTINGS; control thread only */
     const char *file;                   /* that they were read from */
     enum lb_phase phase;                /* control thread only */

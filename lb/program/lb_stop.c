@@ -153,6 +153,8 @@ void lb_hand_over(void *context)
     p->handed_over = true;
     p->idle_grace = true;
     self_measure_hand_over(lb->self_measure);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_hand_over(lb->applications[i]->membership);
     listeners_leave(p->listeners);
     admin_hold(p->admin, true);
     begin_drain(lb, lb->settings.drain_timeout_ms / 2);

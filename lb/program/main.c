@@ -52,6 +52,7 @@ static void set_own_addresses(struct lb *lb)
             p->listeners != NULL ? *listeners_address(p->listeners, i) : p->config.listens[i].addr;
     for (size_t i = 0; i < p->config.admin.n; ++i) {
         lb->own[nlistens + i] = p->config.admin.addresses[i];
+        lb->admin_remote |= !addr_is_loopback(&lb->own[nlistens + i]);
         if (p->admin != NULL)
             admin_address(p->admin, i, &lb->own[nlistens + i]);
     }
@@ -98,6 +99,7 @@ static void lb_serve(struct lb *lb)
     text_fini(&admin);
     struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
     for (size_t i = 0; i < lb->napplications; ++i) {
+        membership_reread_calls(lb->applications[i]->membership);
         membership_recheck_providers(lb->applications[i]->membership);
         membership_register(lb->applications[i]->membership, names.items, names.n,
                             lb->nown > n ? addr_text(&lb->own[n]) : NULL);
@@ -332,6 +334,7 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     lb->parts->lb = lb;
     lb->parts->line = line;
     lb->parts->config = *config;
+    lb->upgrade = &lb->parts->upgrade;
     lb->origins = lb->parts->config.program_origins;
     lb->file = line->file;
     lb->reload = lb_reload;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What an operator can do at the admin address: POST /actions/drain, undrain, confirm-removal,
- * forget, reload, with the actions_token. The request's body is a JSON object, the response too.
- * Control thread.
+ * forget, reload, PUT and DELETE /workers/ADDRESS (lb/backends/call_source.c), with the
+ * actions_token. The request's body is a JSON object, the response too. Control thread.
  *
  *   drain, undrain   {"worker": NAME, "application": NAME}   no new requests to that address; the
  *                    response's "unsaved" is the reason if a restart would forget that
@@ -210,6 +210,32 @@ static int reload_configuration(void *context, struct slice entity, struct text 
     return status;
 }
 
+/* ---- workers ---- */
+
+static void call_worker(void *context, struct admin_item *i)
+{
+    struct lb *lb = context;
+    struct action_search s = {.status = 400};
+    struct worker_call call;
+    const char *why = worker_call_read(&call, i->put, i->name, i->content);
+
+    if (why == NULL && i->query.p != NULL)
+        why = "a query is not accepted: application and ttl are members of the body";
+    s.order.application = text_slice(&call.application);
+    if (why == NULL)
+        why = find_application(lb, &s);
+    if (why == NULL && s.app->membership == NULL)
+        why = set_problem(&s, 503, "the application is ending");
+    if (why == NULL) {
+        membership_call(s.app->membership, &call, i);
+        shared_responses_clear(lb->responses);
+    } else {
+        i->status = admin_action_reject(&i->body, s.status, why);
+        admin_item_respond(i);
+    }
+    worker_call_fini(&call);
+}
+
 void actions_add(struct lb *lb, struct admin *a)
 {
     admin_add_body_action(a, "/actions/drain", actions_drain, lb);
@@ -217,4 +243,5 @@ void actions_add(struct lb *lb, struct admin *a)
     admin_add_body_action(a, "/actions/confirm-removal", confirm_removal, lb);
     admin_add_body_action(a, "/actions/forget", forget_skills, lb);
     admin_add_body_action(a, "/actions/reload", reload_configuration, lb);
+    admin_add_items(a, "/workers/", call_worker, lb);
 }

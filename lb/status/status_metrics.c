@@ -338,6 +338,7 @@ static const struct metric metrics[] = {
     MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
     {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_worker, .get = count_tunnels},
     DISCOVERY("held_workers", "workers", held, "Workers that are held although no source reports them any more."),
+    DISCOVERY("called_workers", "workers", called, "Workers registered by calls at the admin address."),
     DISCOVERY("failing_names", "names", failing, "Listed host names and services with a last response that failed or was empty."),
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),

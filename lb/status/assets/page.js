@@ -115,7 +115,7 @@ function workers(name, a) {
     column('worker', 'name'),
     column('state', 'state', text, {show: state}),
     column('version', 'version'),
-    column('known from', w => (w.sources ?? []).join(', '), text, {number: false, class: 'classes'}),
+    column('known from', w => (w.sources ?? []).map(s => s === 'call' && w.ends_in_s != null ? `call (${seconds(w.ends_in_s)})` : s).join(', '), text, {number: false, class: 'classes'}),
     column('backlog here, total', 'backlog', number, {help: 'Requests in flight: of this load balancer, of all that are known.',
       show: w => [number(w.backlog), h('small', null, ` of ${w.backlog + w.backlog_others}`)]}),
     column(h('span', {class: 'hidden'}, 'bar'), 'backlog', text, {show: w => bar(w, scale)}),

@@ -1,4 +1,5 @@
 foreach(noun active_check drained_names member membership self_measure)
   rlb_unit_test(lb/backends/${noun} LINK rlb::lb)
 endforeach()
+rlb_unit_test(lb/backends/call_source OWN_PROGRAM LINK rlb::lb -Wl,--wrap=admin_item_respond)
 set_tests_properties(unit.lb.backends.self_measure PROPERTIES LABELS "unit;thread")
