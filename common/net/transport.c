@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -94,8 +95,13 @@ uint64_t transport_sent_bytes(const struct transport *t)
 
 uint64_t transport_unacknowledged(const struct transport *t)
 {
+    int protocol = 0;
     int bytes = 0;
+    socklen_t len = sizeof(protocol);
 
+    /* Of a unix socket it would be the memory of pieces that the peer has not read to their end. */
+    if (getsockopt(t->fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) != 0 || protocol != IPPROTO_TCP)
+        return 0;
     return ioctl(t->fd, SIOCOUTQ, &bytes) == 0 ? (uint64_t)bytes : 0;
 }
 

@@ -117,8 +117,8 @@ ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
 ssize_t transport_splice(const struct transport *t, int from, int to, size_t max);
 /* With TLS: how many bytes were written to the descriptor. */
 uint64_t transport_sent_bytes(const struct transport *t) noinline_;
-/* How many of the bytes written last the peer's TCP has not acknowledged; what is zero for other
- * sockets. Makes a system call. */
+/* How many of the bytes written last the peer's TCP has not acknowledged; zero for other sockets.
+ * Makes two system calls. */
 uint64_t transport_unacknowledged(const struct transport *t) cold_;
 /* Returns true if the connection was reset or has failed. Makes a system call. */
 bool transport_has_failed(const struct transport *t);

@@ -46,6 +46,9 @@ enum {
     /* Up to this size a head is parsed at every read, so that garbage is detected early; above it
        only when its end has arrived, as the cost would be quadratic. */
     EAGER_PARSE_MAX = 4096,
+    /* How long to wait for the reset by which a worker rejects a request that came after its end:
+       several round trips, and the first retransmissions. */
+    RESET_WAIT_MS = 1000,
 };
 
 enum exchange_state {
@@ -75,7 +78,8 @@ struct http1_client_exchange {
     unsigned interim;          /* 1xx heads seen */
     enum response_fault fault; /* of a response that is rejected */
     bool paused, keep_alive, left_over;
-    bool unreceived;   /* the worker ended the connection before any of the request came */
+    bool ended;        /* the worker ended the connection; paused until it resets it, too */
+    bool unreceived;   /* the worker closed the connection before any of the request came */
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* maximum that the user accepts */
     struct http1_client_times times;
@@ -215,12 +219,9 @@ static void http1_client_complete(struct http1_client_conn *c)
     leave_exchange(c);
 }
 
-/*
- * The worker has ended the connection, and not acknowledged a byte of the request then. So it had
- * closed, or at least its sending side, before a byte came, and cannot have processed the request.
- * A reset proves nothing: what it acknowledges is not taken by the kernel.
- */
-static cold_ bool is_unreceived(const struct http1_client_conn *c)
+/* Whether no byte of the request was acknowledged when the worker ended the connection: it had
+ * ended it, or at least its sending side, before a byte came. */
+static cold_ bool is_unacknowledged(const struct http1_client_conn *c)
 {
     uint64_t sent = c->transport.tls == NULL
                         ? c->x.written
@@ -229,9 +230,8 @@ static cold_ bool is_unreceived(const struct http1_client_conn *c)
     return !c->x.out.reset && sent != 0 && transport_unacknowledged(&c->transport) >= sent;
 }
 
-static cold_ enum err error_of_end(struct http1_client_conn *c, ssize_t n)
+static cold_ enum err error_of_end(const struct http1_client_conn *c, ssize_t n)
 {
-    c->x.unreceived = n == 0 && is_unreceived(c);
     if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
     if (c->x.out.failed && !any_received(c))
@@ -270,7 +270,7 @@ static void on_http1_client_timer(struct timer *t)
     if (!deadline_passed(c->loop, &c->deadline))
         return;
     ASSERT(in_exchange(c));
-    http1_client_fail(c, ERR_TIMEOUT);
+    http1_client_fail(c, c->x.ended ? ERR_PEER_CLOSED : ERR_TIMEOUT);
 }
 
 /* ---- writing ---- */
@@ -362,7 +362,7 @@ void http1_client_request(struct http1_client_conn *c, const struct http1_client
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
     x->fault = RESPONSE_FAULT_NONE;
-    x->paused = x->keep_alive = x->left_over = x->unreceived = false;
+    x->paused = x->keep_alive = x->left_over = x->ended = x->unreceived = false;
     x->written = 0;
     if (c->transport.tls != NULL)
         x->written_from = transport_sent_bytes(&c->transport);
@@ -616,6 +616,28 @@ static void take_heads(struct http1_client_conn *c)
         on_head_with_body(c, &head);
 }
 
+/*
+ * EOF before a head, or an error of the socket. A worker that has closed the connection resets it
+ * when the request comes. One that has closed only its sending side acknowledges the request, and
+ * may process it, although it cannot respond. A reset without an end before it proves nothing: what
+ * it acknowledges is not taken by the kernel.
+ */
+static cold_ void on_head_end(struct http1_client_conn *c, ssize_t n)
+{
+    struct http1_client_exchange *x = &c->x;
+
+    x->unreceived = n == 0 && is_unacknowledged(c);
+    if (!x->unreceived || !x->request.once || transport_has_failed(&c->transport)) {
+        http1_client_fail(c, error_of_end(c, n));
+        return;
+    }
+    x->unreceived = false;
+    x->ended = x->paused = true;
+    transport_read_level(&c->transport, WATCH_FAILURE);
+    transport_await_writable(&c->transport, NULL);
+    deadline_set(c->loop, &c->deadline, RESET_WAIT_MS);
+}
+
 static void read_head(struct http1_client_conn *c)
 {
     struct http1_client_input *in = &c->in;
@@ -644,7 +666,7 @@ static void read_head(struct http1_client_conn *c)
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            http1_client_fail(c, error_of_end(c, n));
+            on_head_end(c, n);
         return;
     }
     if (!any_received(c))

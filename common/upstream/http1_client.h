@@ -64,8 +64,8 @@ struct http1_client_failure {
      * ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log). */
     enum err error;
     /* WRITTEN: the worker may have received a byte of the request. One was written, and the worker
-     * did not end the connection (TCP) without having acknowledged one. RECEIVED: a byte of the
-     * response came. */
+     * did not close the connection (TCP: it ended, and a request with ONCE was rejected by a reset
+     * then) without having acknowledged one. RECEIVED: a byte of the response came. */
     bool written, received;
     /*
      * The connection was idle in its pool before, and the worker may have ended it then, which does
@@ -110,6 +110,7 @@ struct http1_client_request {
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     const struct body_file *body_file; /* NULL, or the same bytes to send without a copy */
     bool is_head;                      /* HEAD: the response has no body */
+    bool once;                         /* the worker must not process it twice */
     bool moves;                        /* on_moving may be called, unless the worker uses TLS */
     /* The protocol that a 101 may switch to; empty: none. Lives as long as the exchange. */
     struct slice upgrade;

@@ -506,6 +506,7 @@ void exchange_forward(struct exchange *x)
         .body = body,
         .body_file = x->body_file,
         .is_head = slice_is(x->req->method, "HEAD"),
+        .once = !x->safe,
         .moves = may_move(x),
         .upgrade = x->websocket ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = s->first_byte_timeout_ms,

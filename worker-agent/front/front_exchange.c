@@ -632,6 +632,7 @@ static void send_request(struct front_exchange *x)
         .body = x->body,
         .body_file = x->body_file,
         .is_head = x->is_head,
+        .once = !x->safe,
         .moves = true,
         .upgrade = x->upgrade ? SLICE_LIT("websocket") : SLICE_NULL,
         .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,

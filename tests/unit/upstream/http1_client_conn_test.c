@@ -4,6 +4,7 @@
  */
 #include "tests/unit/upstream/http1_client_fixture.h"
 
+#include <linux/filter.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -350,11 +351,12 @@ static void a_connection_that_came_from_another_loop_in_this_turn_is_checked(voi
 /* ---- whether a request that failed may have arrived ---- */
 
 /* The worker closes the connection, and the loop has not noticed it when R is sent. */
-static void send_after_the_end(struct fixture *f, const struct http1_client_request *r)
+static void send_after_the_end(struct fixture *f, struct http1_client_request *r)
 {
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     await_request(f);
     raw_close(&f->worker);
+    r->once = true;
     start(f, r);
     assert_false(f->failed);
     raw_turn_until(f->loop, is_over, f);
@@ -412,6 +414,81 @@ static void a_request_that_ends_in_a_reset_may_have_arrived(void **state)
     raw_close(&f->worker); /* with unread bytes, so it is a reset, which may acknowledge none */
     raw_turn_until(f->loop, is_over, f);
     assert_int_equal(f->error, ERR_PEER_RESET);
+    assert_true(f->failure.written);
+}
+
+/* Whether segments that come for the worker are lost. */
+static void lose_segments(struct fixture *f, bool on)
+{
+    struct sock_filter lose = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = {.len = 1, .filter = &lose};
+
+    assert_int_equal(setsockopt(f->worker.fd, SOL_SOCKET, on ? SO_ATTACH_FILTER : SO_DETACH_FILTER,
+                                &program, sizeof(program)),
+                     0);
+}
+
+/* The worker ends its sending side while a request that must not be processed twice is underway. */
+static void end_sending_before_a_request(struct fixture *f)
+{
+    struct http1_client_request r = get_request(f);
+
+    r.once = true;
+    exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
+    await_request(f);
+    text_clear(&f->worker.in);
+    lose_segments(f, true);
+    assert_int_equal(shutdown(f->worker.fd, SHUT_WR), 0);
+    start(f, &r);
+    for (int i = 0; i < 5; ++i)
+        loop_turn(f->loop, RAW_TURN_MS);
+    assert_false(is_over(f)); /* the end alone proves nothing */
+    lose_segments(f, false);
+}
+
+static void a_request_that_a_reset_rejects_after_the_end_has_not_arrived(void **state)
+{
+    struct fixture *f = *state;
+
+    end_sending_before_a_request(f);
+    raw_close(&f->worker);
+    raw_turn_until(f->loop, is_over, f); /* the request is transmitted again */
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_false(f->failure.written);
+}
+
+static void a_request_that_a_worker_reads_after_the_end_of_its_sending_has_arrived(void **state)
+{
+    struct fixture *f = *state;
+
+    end_sending_before_a_request(f);
+    await_request(f);
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
+    assert_true(f->failure.written);
+}
+
+/* One piece of a unix socket counts as a whole until it is read to its end. */
+static void a_request_that_a_worker_on_a_unix_socket_has_read_in_part_has_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_client_request r = get_request(f);
+    struct transport t;
+    int ends[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    http1_client_close(&f->conn);
+    raw_fini(&f->worker);
+    transport_open(&t, ends[0]);
+    f->conn = http1_client_conn_create(f->loop, &t);
+    raw_init(&f->worker);
+    f->worker.fd = ends[1];
+    r.once = true;
+    start(f, &r);
+    raw_read(&f->worker, 1);
+    assert_int_equal(shutdown(f->worker.fd, SHUT_RDWR), 0);
+    raw_turn_until(f->loop, is_over, f);
+    assert_int_equal(f->error, ERR_PEER_CLOSED);
     assert_true(f->failure.written);
 }
 
@@ -545,6 +622,9 @@ int main(void)
         TEST(a_large_request_sent_after_the_worker_had_closed_has_not_arrived),
         TEST(a_request_that_the_worker_acknowledged_before_it_closed_may_have_arrived),
         TEST(a_request_that_ends_in_a_reset_may_have_arrived),
+        TEST(a_request_that_a_reset_rejects_after_the_end_has_not_arrived),
+        TEST(a_request_that_a_worker_reads_after_the_end_of_its_sending_has_arrived),
+        TEST(a_request_that_a_worker_on_a_unix_socket_has_read_in_part_has_arrived),
         TEST(refused_connection_is_distinguished),
         TEST(missing_unix_socket_is_rejected),
         TEST(unix_socket_with_a_full_backlog_times_out),

@@ -191,6 +191,7 @@ static void a_request_sent_after_the_workers_close_notify_has_not_arrived(void *
     struct fixture *f = *state;
     struct http1_client_request r = get_request(f);
 
+    r.once = true;
     respond_once(f);
     end_with_close_notify(f);
     start(f, &r);
@@ -204,6 +205,7 @@ static void a_request_that_was_acknowledged_before_close_notify_may_have_arrived
     struct fixture *f = *state;
     struct http1_client_request r = get_request(f);
 
+    r.once = true;
     respond_once(f);
     raw_await_bytes(f->loop, &f->worker, fed + 1);
     fed = f->worker.in.len;
