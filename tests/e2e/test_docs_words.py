@@ -98,9 +98,12 @@ class Place:
         for words, ours in told:
             command = command.replace(words, ours)
         # Without an address the command uses the default one.
-        asks = re.match(r'resumelbctl (?:--json )?(status|resumes|limits|explain|forget|check)\b', command)
+        asks = re.match(r'resumelbctl (?:--json )?(status|resumes|limits|explain|forget|check|worker)\b', command)
         if asks and not re.search(r' (-a|--address) |:\d+$', command):
             command = command.replace(' ' + asks[1], ' %s --address %s' % (asks[1], self.lb.admin), 1)
+        # There are several applications.
+        if re.match(r'resumelbctl worker .*(add|remove) ', command):
+            command += ' --application shop'
         # Fewer runs execute the same code.
         if re.match(r'resumelbctl simulate', command):
             command = command.replace('--random 20', '--random 2') + ' --requests 100'

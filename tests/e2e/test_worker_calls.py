@@ -407,6 +407,14 @@ def test_without_a_state_dir_registrations_last_until_the_end_of_the_process(wor
     assert site.lb.workers() == {}
 
 
+def test_the_status_page_shows_the_call_and_the_time_left(site, browser):
+    site.put(0, ttl=HOUR)
+    site.put(1)
+    browser.open_status(site.lb.admin)
+    cells = browser.js('[...document.querySelectorAll("td")].map(c => c.textContent)')
+    assert [c for c in cells if c.startswith('call (')] and 'call' in cells, cells
+
+
 def test_resumelbctl_registers_lists_and_removes_workers(site):
     first, second = site.address(0), site.address(1)
     assert site.ctl('add', first, '--ttl', '90', '--version', '7').out == '%s: default %s registered for 90 s\n' % (
