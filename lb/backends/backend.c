@@ -480,6 +480,15 @@ uint64_t backend_failures(const struct backend *b)
     return b->worker != NULL ? load_relaxed(&member_of(b->worker)->connect_failures) : 0;
 }
 
+bool backend_unreachable(const struct backend *b)
+{
+    const struct member *m = b->worker != NULL ? member_of(b->worker) : NULL;
+
+    return m != NULL && load_relaxed(&m->ejected_until_ms) != 0 &&
+           worker_fault_connects(
+               (enum worker_fault)atomic_load_explicit(&m->ejected_why, memory_order_relaxed));
+}
+
 /* The reason why what is started must be restarted; NULL if it need not. */
 static const char *restart_reason(const struct backend *b)
 {

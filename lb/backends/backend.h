@@ -141,6 +141,8 @@ bool backend_update(struct backend *b);
 bool backend_alive(const struct backend *b);
 /* Connections to it that failed so far; for self-measured ones. */
 uint64_t backend_failures(const struct backend *b);
+/* Whether it is ejected because connections failed: then none may follow that fails. */
+bool backend_unreachable(const struct backend *b);
 bool backend_in_pool(const struct backend *b);
 /* Adds it to the pool with its last resume (of a stream). */
 void backend_join(struct backend *b);

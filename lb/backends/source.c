@@ -137,7 +137,8 @@ void held_check(struct timer *t)
             b->sign_ms = now_ms;
             continue;
         }
-        bool refuses = !b->streams && backend_failures(b) > b->failures_before;
+        bool refuses =
+            !b->streams && (backend_failures(b) > b->failures_before || backend_unreachable(b));
         b->refuted = b->refuted || refuses;
         if (refuses || now_ms - b->sign_ms >= ms->app->settings->s.providers_hold_ms)
             give_up(b, b->refuted ? "refuses connections"

@@ -347,6 +347,26 @@ static void a_list_that_shrinks_at_once_is_held_until_there_is_no_sign_of_life(v
     stop_lb(w);
 }
 
+static void a_worker_that_has_refused_before_many_vanish_is_not_held(void **state)
+{
+    struct world *w = *state;
+
+    start_with_directory(w, "");
+    for (size_t i = 0; i < 4; ++i) {
+        char *name = xasprintf("127.0.0.1:%zu", i + 1);
+        add(w, i, name, "{}");
+        free(name);
+    }
+    wait_for(w, in_pool(w) == 4);
+    const struct worker *first = count(w, "127.0.0.1:1").found->worker;
+    member_failed(member_of(first), FAULT_REFUSED, loop_now_ms(w->c->lb.control));
+    for (size_t i = 0; i < 4; ++i)
+        end(w, i);
+    wait_for(w, figures(w).providers == 0 && figures(w).held == 3);
+    assert_null(count(w, "127.0.0.1:1").found);
+    stop_lb(w);
+}
+
 static char *memory_file(const struct world *w)
 {
     return xasprintf("%s/default/tree.json", w->state);
@@ -439,6 +459,7 @@ int main(void)
         TEST(own_listeners_become_no_workers),
         TEST(flapping_keeps_the_worker_and_its_connections),
         TEST(a_list_that_shrinks_at_once_is_held_until_there_is_no_sign_of_life),
+        TEST(a_worker_that_has_refused_before_many_vanish_is_not_held),
         TEST(a_tree_wiped_before_a_start_takes_none_away_at_once),
         TEST(the_snapshot_of_a_tree_is_used_while_it_does_not_respond),
         TEST(the_snapshot_of_another_tree_is_not_used),
