@@ -97,6 +97,7 @@ static const char plain_type[] = "text/plain; charset=utf-8";
 
 enum route_kind {
     ROUTE_PAGE,
+    ROUTE_HEALTH,
     ROUTE_ASSET,
     ROUTE_METRICS,
     ROUTE_LIVE,
@@ -106,9 +107,9 @@ enum route_kind {
 };
 
 static const char *const methods[] = {
-    [ROUTE_PAGE] = "GET, HEAD",   [ROUTE_ASSET] = "GET, HEAD", [ROUTE_METRICS] = "GET, HEAD",
-    [ROUTE_LIVE] = "GET",         [ROUTE_ACTION] = "POST",     [ROUTE_ORDER] = "POST",
-    [ROUTE_ITEM] = "PUT, DELETE",
+    [ROUTE_PAGE] = "GET, HEAD",    [ROUTE_HEALTH] = "GET, HEAD", [ROUTE_ASSET] = "GET, HEAD",
+    [ROUTE_METRICS] = "GET, HEAD", [ROUTE_LIVE] = "GET",         [ROUTE_ACTION] = "POST",
+    [ROUTE_ORDER] = "POST",        [ROUTE_ITEM] = "PUT, DELETE",
 };
 
 struct route {
@@ -118,7 +119,7 @@ struct route {
     const char *after; /* of an action: what follows its argument */
     const char *content_type;
     void *context;
-    admin_fn make;            /* PAGE, LIVE, ACTION, ORDER */
+    admin_fn make;            /* PAGE, HEALTH, LIVE, ACTION, ORDER */
     admin_metrics_fn metrics; /* METRICS */
     admin_item_fn handle;     /* ITEM */
     struct slice bytes;       /* ASSET */
@@ -413,9 +414,12 @@ static bool is_order(const struct route *r)
     return r->kind == ROUTE_ORDER || r->kind == ROUTE_ITEM;
 }
 
-/* Responds with R's page, or with the result of its action for ARGUMENT. */
+/*
+ * Responds with R's page, or with the result of its action for ARGUMENT; without AUTHORIZED with
+ * the status only.
+ */
 static void respond_route(struct http_response *call, const struct admin *a, const struct route *r,
-                          struct slice argument)
+                          struct slice argument, bool authorized)
 {
     const char *type = r->content_type;
     struct text body = {0};
@@ -442,6 +446,8 @@ static void respond_route(struct http_response *call, const struct admin *a, con
     } else if (r->kind != ROUTE_ASSET) {
         status = r->make(r->context, argument, &body);
     }
+    if (!authorized)
+        body.len = 0;
     http_response_simple(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
     text_fini(&body);
 }
@@ -469,7 +475,10 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     bool allowed = false;
     while (known.len != 0 && !allowed)
         allowed = slice_eq(slice_trim(slice_cut(&known, ',')), req->method);
-    if ((allowed || !order) && !is_authorized(order ? a->actions_token : a->token, req)) {
+    /* Probes of Kubernetes and of load balancers in front have no token. */
+    bool is_open = allowed && r->kind == ROUTE_HEALTH;
+    bool authorized = is_authorized(order ? a->actions_token : a->token, req);
+    if ((allowed || !order) && !is_open && !authorized) {
         http_request_add_response(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
         respond_error(call, 401);
     } else if (r == NULL) {
@@ -480,7 +489,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     } else if (r->kind == ROUTE_LIVE) {
         respond_live(call, a, r, query);
     } else {
-        respond_route(call, a, r, argument);
+        respond_route(call, a, r, argument, authorized);
     }
 }
 
@@ -572,8 +581,8 @@ static int page_health(unused_ void *context, unused_ struct slice query, struct
 
 void admin_add_health(struct admin *a, admin_fn ready, void *context)
 {
-    admin_add(a, "/healthz", plain_type, page_health, NULL);
-    admin_add(a, "/readyz", plain_type, ready, context);
+    add_route(a, ROUTE_HEALTH, "/healthz", plain_type, page_health, NULL);
+    add_route(a, ROUTE_HEALTH, "/readyz", plain_type, ready, context);
 }
 
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)

@@ -39,8 +39,10 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_fn page,
                void *context);
-/* Serves "ok" at /healthz, and the page READY, with status 503 while the program is not ready, at
- * /readyz. */
+/*
+ * Serves "ok" at /healthz, and the page READY, with status 503 while the program is not ready, at
+ * /readyz. A client without the token gets the status of both.
+ */
 void admin_add_health(struct admin *a, admin_fn ready, void *context);
 /* Serves /metrics, in the Prometheus text format or, if the client prefers it, as OpenMetrics. */
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context);

@@ -79,7 +79,7 @@ def test_an_address_of_the_agents_own_slots_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
-def test_with_a_token_nothing_is_reported_without_it(world, program):
+def test_with_a_token_only_health_is_reported_without_it(world, program):
     port = free_port()
     path = configuration(program, world.directory, {'address': '0.0.0.0:%d' % port, 'token': TOKEN})
     world.process([BIN / program, '-c', path], program)
@@ -95,4 +95,6 @@ def test_with_a_token_nothing_is_reported_without_it(world, program):
         assert get(here, target, host=here).status == 401
         assert get(here, target, host=here, headers=[('Authorization', 'Bearer x' + TOKEN)]).status == 401
         assert get(here, target, host=here, headers=[('Authorization', 'Bearer')]).status == 401
+    assert (get(here, '/healthz', host=here).status, get(here, '/healthz', host=here).body) == (200, b'')
+    assert get(here, '/readyz', host=here).status in (200, 503)
     assert get(here, '/metrics', host=here, headers=[('Authorization', 'Bearer ' + TOKEN)]).status == 200

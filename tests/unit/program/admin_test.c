@@ -63,7 +63,7 @@ static void create(struct fixture *f, const char *token)
     admin_address(f->admin, 0, &f->addr);
     assert_true(addr_port(&f->addr) != 0);
     admin_add(f->admin, "/hello", "text/html; charset=utf-8", hello_page, f);
-    admin_add(f->admin, "/readyz", "text/plain", unready_page, f);
+    admin_add_health(f->admin, unready_page, f);
     admin_add_status_page(f->admin, SLICE_LIT("let x\n"), state_page, f);
     admin_add_action(f->admin, "/processes/", "/detach", act, f);
     raw_init(&f->client);
@@ -210,6 +210,23 @@ static void token_is_wanted_where_there_is_one(void **state)
                   "200");
 }
 
+static void health_is_reported_without_the_token_by_its_status_only(void **state)
+{
+    struct fixture *f = *state;
+
+    destroy(f);
+    create(f, "s3cret");
+    assert_status(f, "GET /healthz HTTP/1.1\r\nHost: 10.1.2.3:8081\r\n", "200");
+    assert_false(raw_has(&f->client, "ok\n"));
+    assert_status(f, "GET /readyz HTTP/1.1\r\nHost: 10.1.2.3:8081\r\n", "503");
+    assert_false(raw_has(&f->client, "no workers"));
+    assert_status(f, "POST /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", "401");
+    assert_status(f, "GET /readyz HTTP/1.1\r\nHost: rebound.example\r\n", "421");
+    assert_status(f, "GET /readyz HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n",
+                  "503");
+    assert_true(raw_has(&f->client, "no workers"));
+}
+
 static void the_status_page_and_its_parts_are_served(void **state)
 {
     struct fixture *f = *state;
@@ -333,6 +350,7 @@ int main(void)
         TEST(addresses_and_own_names_are_fine_as_host),
         TEST(foreign_names_are_rejected_as_host),
         TEST(token_is_wanted_where_there_is_one),
+        TEST(health_is_reported_without_the_token_by_its_status_only),
         TEST(the_status_page_and_its_parts_are_served),
         TEST(actions_are_off_without_a_token),
         TEST(an_action_wants_a_post_with_the_token),
