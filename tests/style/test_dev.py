@@ -80,10 +80,17 @@ def test_check_version_accepts_the_same_version_and_date_in_all_places(tmp_path)
     assert versions(tmp_path) == 0
 
 
+def test_check_version_accepts_a_first_section_of_changes_that_are_not_released(tmp_path):
+    assert versions(tmp_path, changelog='Unreleased\n\nA change.\n\n## 1.2.3 (2026-02-03)') == 0
+
+
 @pytest.mark.parametrize('places', [{'cmake': ('1.2.4', '2026-02-03')}, {'cmake': ('1.2.3', '2026-02-04')},
                                     {'debian': ('1.2.4', '03 Feb 2026')}, {'debian': ('1.2.3', '04 Feb 2026')},
                                     {'changelog': '1.2.4 (2026-02-03)'}, {'changelog': '1.2.3 (2026-02-04)'},
-                                    {'changelog': '1.2.3'}, {'changelog': 'Next'}])
+                                    {'changelog': '1.2.3'}, {'changelog': 'Next'}, {'changelog': 'Unreleased'},
+                                    {'changelog': 'Unreleased\n\n## 1.2.4 (2026-02-03)'},
+                                    {'changelog': 'Unreleased\n\n## Unreleased\n\n## 1.2.3 (2026-02-03)'},
+                                    {'changelog': 'Unreleased changes\n\n## 1.2.3 (2026-02-03)'}])
 def test_check_version_rejects_another_version_or_date_in_one_place(tmp_path, places):
     assert versions(tmp_path, **places) == 1
 
