@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A real pool counter daemon (Debian's poolcounterd) on a free port of the loopback. It takes its
- * listening socket as standard input, so the port is known before it runs, and connections wait
- * rather than fail until it does. It dies with the test.
+ * A real pool counter daemon (Debian's poolcounterd) on a port of the loopback that is reserved for
+ * it. It takes its listening socket as standard input, so connections wait rather than fail until
+ * it runs. It dies with the test.
  */
 #pragma once
 
@@ -13,11 +13,18 @@
 
 struct poolcounterd {
     pid_t pid; /* 0: does not run */
+    int port;  /* reserves it while the daemon does not run */
     struct addr addr;
 };
 
-static inline void poolcounterd_run(struct poolcounterd *d, int listener)
+/* At the same address as before, without any memory. */
+static inline void poolcounterd_restart(struct poolcounterd *d)
 {
+    struct addr_listen_options o = {.backlog = 64};
+    int listener = -1;
+
+    assert_int_equal(d->pid, 0);
+    assert_int_equal(addr_listen(&d->addr, &o, &listener), ERR_OK);
     d->pid = fork();
     assert_true(d->pid != -1);
     if (d->pid == 0) {
@@ -33,18 +40,8 @@ static inline void poolcounterd_run(struct poolcounterd *d, int listener)
 
 static inline void poolcounterd_start(struct poolcounterd *d)
 {
-    poolcounterd_run(d, raw_listen(&d->addr));
-}
-
-/* At the same address, without any memory. */
-static inline void poolcounterd_restart(struct poolcounterd *d)
-{
-    struct addr_listen_options o = {.backlog = 64};
-    int listener = -1;
-
-    assert_int_equal(d->pid, 0);
-    assert_int_equal(addr_listen(&d->addr, &o, &listener), ERR_OK);
-    poolcounterd_run(d, listener);
+    d->port = raw_reserve(&d->addr);
+    poolcounterd_restart(d);
 }
 
 /* Returns when the process has ended and all its sockets are closed. */
@@ -55,6 +52,12 @@ static inline void poolcounterd_kill(struct poolcounterd *d)
     kill(d->pid, SIGKILL);
     assert_int_equal(waitpid(d->pid, NULL, 0), d->pid);
     d->pid = 0;
+}
+
+static inline void poolcounterd_end(struct poolcounterd *d)
+{
+    poolcounterd_kill(d);
+    close(d->port);
 }
 
 /* Returns when it does nothing more; its connections stay. SIGCONT ends it. */

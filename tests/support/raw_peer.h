@@ -70,6 +70,21 @@ static inline int raw_listen(struct addr *bound)
     return fd;
 }
 
+/* A port of the loopback that rejects connections while no process listens. It is reserved until
+ * the socket that is returned is closed: the kernel assigns it to no other socket, and addr_listen
+ * can listen there. */
+static inline int raw_reserve(struct addr *bound)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+
+    assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:0"), bound), ERR_OK);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    assert_int_equal(bind(fd, &bound->sa, bound->len), 0);
+    assert_int_equal(addr_of_socket(fd, bound), ERR_OK);
+    return fd;
+}
+
 /* Without a connection yet. */
 static inline void raw_init(struct raw_peer *p)
 {

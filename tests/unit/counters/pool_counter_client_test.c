@@ -77,7 +77,7 @@ static int teardown(void **state)
     struct world *w = *state;
 
     fixture_close(&w->f);
-    poolcounterd_kill(&w->daemon);
+    poolcounterd_end(&w->daemon);
     free(w);
     return 0;
 }
@@ -489,7 +489,7 @@ static void a_lock_stays_when_its_server_goes(void **state)
     assert_int_equal(nobody.call.why, POOL_COUNTER_TROUBLE_NO_SERVER);
     release(&c);
     leave(&b);
-    poolcounterd_kill(&second);
+    poolcounterd_end(&second);
 }
 
 static void a_server_that_stays_keeps_its_connections(void **state)

@@ -115,7 +115,7 @@ static void loops_share_a_limit_at_a_daemon(void **state)
     for (unsigned i = 0; i < LOOPS; ++i)
         pthread_join(threads[i].id, NULL);
     pool_counter_health_destroy(story.health);
-    poolcounterd_kill(&daemon);
+    poolcounterd_end(&daemon);
     assert_int_equal(atomic_load(&story.locked), LOOPS * ASKERS * ROUNDS);
     assert_int_equal(atomic_load(&story.holding), 0);
     assert_in_range(atomic_load(&story.most), 1, WORKERS);

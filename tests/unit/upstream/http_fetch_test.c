@@ -179,12 +179,12 @@ static void a_refused_connection_has_its_cause(void **state)
 {
     struct fixture *f = *state;
     struct addr a;
-    int fd = raw_listen(&a);
+    int fd = raw_reserve(&a);
 
-    close(fd);
     f->q.addr = &a;
     start(f, "GET / HTTP/1.1\r\nHost: w\r\n\r\n");
     await_done(f, ERR_CONNECT_REFUSED);
+    close(fd);
     assert_int_equal(f->fetch->connect_errno, ECONNREFUSED);
 }
 

@@ -2,6 +2,7 @@
 #include "worker-agent/process/proc_table.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,24 +16,70 @@
 
 #include <cmocka.h>
 
-/* A listening socket at ADDRESS and some port. */
-static int listen_at(const char *address, unsigned *port)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    socklen_t len = sizeof(in);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+/*
+ * A port that no other process can listen on, as far as loopback reaches it: one socket is bound to
+ * it at an address of IPv4, another one at all addresses of IPv6. Neither listens.
+ */
+struct port {
+    int fd, fd6; /* fd6: -1 without IPv6 */
+    unsigned number;
+};
 
-    assert_int_equal(inet_pton(AF_INET, address, &in.sin_addr), 1);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
-    assert_int_equal(listen(fd, 1), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
-    *port = ntohs(in.sin_port);
+/* Binds a socket to A and sets the port of A. Returns -1 if it is in use, or without the family. */
+static int bind_to(struct addr *a)
+{
+    int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int only6 = 1;
+
+    if (fd < 0)
+        return -1;
+    if (a->sa.sa_family == AF_INET6)
+        assert_int_equal(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)), 0);
+    if (bind(fd, &a->sa, a->len) != 0) {
+        assert_int_equal(errno, EADDRINUSE);
+        close(fd);
+        return -1;
+    }
+    assert_int_equal(getsockname(fd, &a->sa, &a->len), 0);
     return fd;
 }
 
-/* A process of GROUP (0: its own) that has FD (-1: nothing) open, until it is killed. */
-static pid_t child_with(int fd, pid_t group)
+static struct addr at(const char *address, unsigned port)
+{
+    struct addr a = {.len = sizeof(a.in)};
+
+    a.in.sin_family = AF_INET;
+    assert_int_equal(inet_pton(AF_INET, address, &a.in.sin_addr), 1);
+    addr_set_port(&a, port);
+    return a;
+}
+
+static struct port reserve(const char *address)
+{
+    for (;;) {
+        struct addr all = {.len = sizeof(all.in6)};
+        struct port p;
+
+        all.in6.sin6_family = AF_INET6;
+        p.fd6 = bind_to(&all);
+        struct addr a = at(address, addr_port(&all));
+        p.fd = bind_to(&a);
+        p.number = addr_port(&a);
+        if (p.fd >= 0)
+            return p;
+        close(p.fd6);
+    }
+}
+
+static void release(struct port *p)
+{
+    close(p->fd);
+    if (p->fd6 >= 0)
+        close(p->fd6);
+}
+
+/* A process of GROUP (0: its own), until it is killed. It has open what is open now. */
+static pid_t child_of(pid_t group)
 {
     pid_t pid = fork();
 
@@ -43,8 +90,6 @@ static pid_t child_with(int fd, pid_t group)
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpgid(0, group);
-    if (fd < 0)
-        close_range(3, ~0U, 0);
     for (;;)
         pause();
 }
@@ -68,54 +113,57 @@ static void the_process_that_listens_owns_the_port(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(addresses); ++i) {
-        unsigned port;
-        int fd = listen_at(addresses[i], &port);
+        struct port p = reserve(addresses[i]);
 
-        assert_int_equal(find(port, getpid()), PORT_OWN);
-        close(fd);
-        assert_int_equal(find(port, getpid()), PORT_NONE);
+        assert_int_equal(find(p.number, getpid()), PORT_NONE);
+        assert_int_equal(listen(p.fd, 1), 0);
+        assert_int_equal(find(p.number, getpid()), PORT_OWN);
+        release(&p);
     }
 }
 
+/* This process has the listener open too, so that the port stays reserved. */
 static void a_process_of_its_group_may_listen_for_it(void **state)
 {
-    unsigned port;
-    int fd = listen_at("127.0.0.1", &port);
-    pid_t leader = child_with(-1, 0);
-    pid_t other = child_with(fd, leader);
+    pid_t leader = child_of(0);
+    struct port p = reserve("127.0.0.1");
 
     (void)state;
-    close(fd);
-    while (find(port, leader) != PORT_OWN)
-        usleep(1000);
+    assert_int_equal(listen(p.fd, 1), 0);
+    assert_int_equal(find(p.number, leader), PORT_FOREIGN);
+    pid_t other = child_of(leader);
+    assert_int_equal(find(p.number, leader), PORT_OWN);
     end(other);
-    assert_int_equal(find(port, leader), PORT_NONE);
+    assert_int_equal(find(p.number, leader), PORT_FOREIGN);
     end(leader);
+    release(&p);
 }
 
 static void another_process_that_listens_is_foreign(void **state)
 {
-    unsigned port;
-    int fd = listen_at("127.0.0.1", &port);
-    pid_t pid = child_with(-1, 0);
+    pid_t pid = child_of(0);
+    struct port p = reserve("127.0.0.1");
 
     (void)state;
-    /* It has what its parent had until it has closed that. */
-    while (find(port, pid) == PORT_OWN)
-        usleep(1000);
-    assert_int_equal(find(port, pid), PORT_FOREIGN);
+    assert_int_equal(listen(p.fd, 1), 0);
+    assert_int_equal(find(p.number, pid), PORT_FOREIGN);
     end(pid);
-    close(fd);
+    release(&p);
 }
 
+/* Only this test uses the address, so that the reserved port is free there. */
 static void a_listener_that_loopback_does_not_reach_does_not_count(void **state)
 {
-    unsigned port;
-    int fd = listen_at("127.0.0.2", &port);
+    struct port p = reserve("127.0.0.1");
+    struct addr a = at("127.83.76.66", p.number);
+    int fd = bind_to(&a);
 
     (void)state;
-    assert_int_equal(find(port, getpid()), PORT_NONE);
+    assert_true(fd >= 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(find(p.number, getpid()), PORT_NONE);
     close(fd);
+    release(&p);
 }
 
 static void write_file(const char *directory, const char *name, const char *text)

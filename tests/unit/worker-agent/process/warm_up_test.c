@@ -164,11 +164,13 @@ static void a_process_that_is_gone_holds_no_other_up(void **state)
     struct fixture *f = *state;
 
     close(f->listener);
+    int gone = raw_reserve(&f->addr);
     add(f, "", "/1", 7);
     add(f, "", "/2", 6);
     assert_true(start(f));
     await_done(f);
     assert_int_equal(f->warm_up.failed, 2);
+    close(gone);
     f->listener = raw_listen(&f->addr);
 }
 
