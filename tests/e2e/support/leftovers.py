@@ -39,7 +39,10 @@ def end_with_this_run():
     os.environ['RLB_TEST_RUN'] = run
 
     def end():
-        ours.sendall(b'end\n')
+        try:
+            ours.sendall(b'end\n')
+        except BrokenPipeError:     # pytest would exit with 1 and print nothing
+            raise ChildProcessError('the shell that waits for the end of this run has exited: %d' % shell.wait()) from None
         shell.wait()
     return end
 
