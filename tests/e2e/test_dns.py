@@ -221,6 +221,26 @@ def test_a_name_server_that_fails_or_lies_removes_no_worker_that_responds(world,
         load.go_on()
 
 
+def test_a_slow_name_server_delays_no_request_and_a_long_ttl_no_change_beyond_the_interval(world, server, workers):
+    server.records[NAME + '.'], server.ttl = records(0), 3600
+    lb = start(world, server, workers)
+    wait_known(lb, addresses(workers, 0))
+    release = threading.Event()
+
+    def answer(query, tcp):
+        release.wait(1.5)      # less than the time-out of the first attempt
+        return server.by_records(query, tcp)
+    server.answer = answer
+    with Load([lb.address], clients=2) as load:
+        asked = len(server.queries)
+        wait_until(lambda: len(server.queries) > asked, 'a query')
+        load.go_on()
+        release.set()
+        server.records[NAME + '.'] = records(0, 1)
+        wait_known(lb, addresses(workers, 0, 1))
+        load.go_on()
+
+
 def test_a_name_that_does_not_exist_at_the_start_is_reported_and_used_when_it_does(world, server, workers):
     lb = start(world, server, workers, ready=False, worker_wait_timeout='100ms')
     lb.process.wait_logged('worker-not-resolved')
