@@ -170,6 +170,8 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
             return "no home, and no less work in flight than the home";
         if (!s->owned)
             return "no home, and another load balancer assigns the homes of this class";
+        if (!plan->parallel)
+            return "no home, and a class with one request at a time has one home";
         if (c->homes >= c->homes_max)
             return "no home, and the class has the maximum number of homes";
         return "no home, and the wait it would save is not worth filling its cache";
@@ -204,7 +206,8 @@ static void explain_steps(const struct homes_plan *plan, const struct homes_evid
     static const char rebalanced[] =
         "the least loaded of them, far below a home: the class is rebalanced to it";
     const struct homes_choice *c = &plan->choice;
-    bool may_add = s->price_us <= s->patience_us && c->homes < c->homes_max && s->owned;
+    bool may_add =
+        s->price_us <= s->patience_us && c->homes < c->homes_max && s->owned && plan->parallel;
     size_t open_homes = 0, others = 0, saving = 0, paying = 0, ways_out = 0;
 
     for (const struct homes_sight *x = s->sights; x < s->sights + s->n; ++x) {
@@ -246,6 +249,7 @@ static noinline_ void adaptive_explain(const struct pool *p, const struct pool_q
     explain_steps(plan, &s, p->neligible, e);
     free(s.sights);
     pool_explain_value(e, "owned", s.owned);
+    pool_explain_value(e, "parallel", plan->parallel);
     pool_explain_value(e, "expected_s", c->expected_us / 1e6);
     pool_explain_value(e, "share_workers", c->share);
     pool_explain_value(e, "homes_max", (double)c->homes_max);

@@ -489,7 +489,7 @@ static void publish_homes(struct sim_world *w)
                                          .from = from != NULL ? from->known[b] : NULL,
                                          .since_us = r->since_us,
                                          .used_us = r->used_us,
-                                         .rate = home_record_rate(r, now_us(w))};
+                                         .rate = home_record_rate(m->homes, r, now_us(w))};
 
                 pool_new_homes(w->pools[b], m->known[b], &home, 1, now_us(w));
             }

@@ -53,14 +53,14 @@ void home_records_destroy(struct home_records *h)
     free(h);
 }
 
-static double work_at(const struct home_record *r, uint64_t now_us)
+static double work_at(const struct home_records *h, const struct home_record *r, uint64_t now_us)
 {
-    return r->work_us * exp(-(double)(now_us - r->work_at_us) / HOME_TAU_US);
+    return r->work_us * exp(-(double)(now_us - r->work_at_us) / home_tau_us(h->gap_us));
 }
 
-double home_record_rate(const struct home_record *r, uint64_t now_us)
+double home_record_rate(const struct home_records *h, const struct home_record *r, uint64_t now_us)
 {
-    return work_at(r, now_us) / HOME_TAU_US;
+    return work_at(h, r, now_us) / home_tau_us(h->gap_us);
 }
 
 static void mark_changed(struct home_records *h, struct home_record *r)
@@ -80,13 +80,16 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
     struct home_record *r = record_of(e != NULL ? e : classes_add(&h->classes, cls));
     if (e == NULL)
         r->work_at_us = now_us;
-    if (e == NULL || kind != HOME_USED || (double)(now_us - r->used_us) > HOME_AGE_US) {
+    if (e == NULL || kind != HOME_USED ||
+        (double)(now_us - r->used_us) > home_tau_us(h->gap_us) / 2) {
         r->since_us = now_us;
         r->kind = kind;
         free(r->from);
         r->from = kind == HOME_REASSIGN ? xasprintf("%.*s", (int)from.len, from.p) : NULL;
     }
     r->used_us = now_us;
+    h->gap_us = home_gap_us(h->gap_us, h->used_us, now_us);
+    h->used_us = now_us;
     mark_changed(h, r);
     if (kind != HOME_USED)
         h->decided = r->change;
@@ -100,7 +103,7 @@ void home_records_served(struct home_records *h, struct slice cls, uint64_t serv
     if (e == NULL)
         return;
     struct home_record *r = record_of(e);
-    r->work_us = work_at(r, now_us) + (double)service_us;
+    r->work_us = work_at(h, r, now_us) + (double)service_us;
     r->work_at_us = now_us;
     mark_changed(h, r);
 }
@@ -287,7 +290,7 @@ size_t home_lines_print(const struct home_records *h, uint64_t *cursor, uint64_t
                 /* Rounded down: a receiver must not assume an age that exceeds the actual one. */
                 .since_age_ms = (now_us - r->since_us) / 1000,
                 .used_age_ms = (now_us - r->used_us) / 1000,
-                .rate = home_record_rate(r, now_us)};
+                .rate = home_record_rate(h, r, now_us)};
             *cursor = r->change;
         }
         home_line_print(rows, n, out);

@@ -25,10 +25,26 @@ enum home_kind {
     HOME_KINDS
 };
 
-/* A class with several homes loses a home that was not used for this time. */
-#define HOME_AGE_US 10e6
-/* Time constant of the decay of work. */
+/* Time constant of the decay of work: about this many requests of the worker, but no less time, in
+ * which all that is published is received. A class with several homes loses a home that was not
+ * used for half of that. */
+#define HOME_TAU_REQUESTS 1000.0
 #define HOME_TAU_US 20e6
+/* GAP_US: mean interval between requests of the worker. */
+static inline double home_tau_us(double gap_us)
+{
+    double tau_us = HOME_TAU_REQUESTS * gap_us;
+
+    return tau_us > HOME_TAU_US ? tau_us : HOME_TAU_US;
+}
+/* GAP_US after a request at NOW_US; the last one was at LAST_US, or never (0). */
+static inline double home_gap_us(double gap_us, uint64_t last_us, uint64_t now_us)
+{
+    double us = last_us != 0 && now_us > last_us ? (double)(int64_t)(now_us - last_us) : 0;
+
+    /* A pause is not the pace of requests. */
+    return gap_us + 0.02 * ((us < HOME_TAU_US ? us : HOME_TAU_US) - gap_us);
+}
 
 /* Record of one class. Owned by the records; others may read it until they change. */
 struct home_record {
@@ -37,17 +53,21 @@ struct home_record {
     uint64_t change;  /* number of its last change */
     enum home_kind kind;
     char *from;        /* HOME_REASSIGN: the previous worker; else NULL */
-    uint64_t since_us; /* when it became a home, or was used again after HOME_AGE_US */
+    uint64_t since_us; /* when it became a home, or was used again after a pause */
     uint64_t used_us;  /* time of its last use */
     double work_us;    /* decayed work at WORK_AT_US */
     uint64_t work_at_us;
 };
 
-/* Returns the recent work, in units of one worker's full time. */
-double home_record_rate(const struct home_record *r, uint64_t now_us);
+struct home_records;
+
+/* Returns the recent work of R, a record of H, in units of one worker's full time. */
+double home_record_rate(const struct home_records *h, const struct home_record *r, uint64_t now_us);
 
 /* Private, but for the checks of tests. */
 struct home_records {
+    double gap_us;          /* mean interval between requests, or 0 */
+    uint64_t used_us;       /* time of the last one */
     struct classes classes; /* of struct home_record */
     struct list changed;    /* the longest unchanged first */
     uint64_t changes;

@@ -24,12 +24,9 @@ struct homes *homes_create(const struct homes_options *o)
 
     check_settings(&o->settings);
     h->o = *o;
-    h->mean_us = HOMES_MEAN_FIRST_US;
-    h->cold_us = HOMES_COLD_FIRST_US;
-    h->usual_share = HOMES_REBALANCE_SHARE;
-    h->fade_left_us = (uint64_t)HOMES_FADE_US;
-    fading_clock_init(&h->fade, HOMES_TAU_US);
-    fading_clock_init(&h->moment, HOMES_TAU_DEMAND_US);
+    h->mean_us = h->cold_us = h->mean_step = h->cold_step = 1;
+    fading_clock_init(&h->fade, HOMES_TAU * HOMES_REQUEST);
+    fading_clock_init(&h->moment, HOMES_TAU_DEMAND * HOMES_REQUEST);
     h->nbalancers = 1;
     list_init(&h->workers);
     list_init(&h->gone);
@@ -199,31 +196,10 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
     }
 }
 
-static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
-{
-    if (c->nhomes < 2 || (double)(h->now_us - c->oldest_us) <= HOMES_AGE_US)
-        return;
-
-    double part_us = work_us / c->nhomes;
-    uint64_t oldest_us = h->now_us;
-
-    for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
-        uint64_t used_us = c->pairs[i]->used_us;
-
-        if ((double)(h->now_us - used_us) > HOMES_AGE_US)
-            homes_give_up(h, c->pairs[i], part_us);
-        else if (used_us < oldest_us)
-            oldest_us = used_us;
-    }
-    c->oldest_us = oldest_us;
-}
-
-/* A class with too many homes gives up the one at the most loaded worker. Slowly, because its work
- * at the other homes must become visible first. */
+/* A class with too many homes gives up the one at the most loaded worker. */
 static void shed_home(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                       const struct homes_plan *plan)
 {
-    uint64_t last_us = c->shed_us;
     struct homes_pair *most = NULL;
 
     /* Other load balancers would not be notified, and would continue to use the home. */
@@ -232,16 +208,12 @@ static void shed_home(struct homes *h, struct homes_class *c, const struct homes
     for (uint32_t i = 0; i < c->nhomes; ++i) {
         struct homes_pair *p = c->pairs[i];
 
-        if (p->settled_us > last_us)
-            last_us = p->settled_us;
         if (p->worker != keep &&
             (most == NULL || homes_load(h, p->worker) > homes_load(h, most->worker)))
             most = p;
     }
-    if (most == NULL || h->now_us - last_us <= HOMES_SHED_US)
-        return;
-    homes_remove_home(h, most, plan->work / c->nhomes);
-    c->shed_us = h->now_us;
+    if (most != NULL)
+        homes_remove_home(h, most, plan->work / c->nhomes);
 }
 
 static void apply_plan(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
@@ -287,17 +259,15 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     ASSERT(w->eligible);
     struct homes_class *c = plan->cls;
     classes_request(&h->classes, c != NULL ? &c->base : NULL);
-    h->fade_left_us += (uint64_t)(HOMES_TAU_US / HOMES_TAU_REQUESTS);
-    if (h->fade_left_us > (uint64_t)HOMES_FADE_US)
-        h->fade_left_us = (uint64_t)HOMES_FADE_US;
     if (c == NULL)
         c = homes_class_of(classes_add(&h->classes, r->cls));
     c->work = fading_of(plan->work, &h->fade);
     c->demand = fading_of(plan->demand, &h->moment);
+    c->parallel = plan->parallel;
     c->asked = fading_of(plan->asked, &h->fade);
     h->work = fading_of(plan->all_work, &h->fade);
     h->asked = fading_of(plan->all_asked, &h->fade);
-    h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
+    h->usual_share += HOMES_STEP * (plan->choice.share - h->usual_share);
     if (w == plan->worker)
         apply_plan(h, c, plan);
     struct homes_pair *p =
@@ -329,8 +299,8 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     list_push_back(&p->in_flight, &t->of_pair);
     homes_enter(h, w, t);
     drop_above(h, c, w, plan);
-    drop_unused(h, c, plan->work);
     shed_home(h, c, w, plan);
+    homes_age(h);
 }
 
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
@@ -341,6 +311,26 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
 }
 
 /* ---- what is learned from a request ---- */
+
+/* The first observations count equally; STEP was the weight of the last one. */
+static double next_step(double step, double least)
+{
+    return greater_of(step / (1 + step), least);
+}
+
+static void learn_cold(struct homes *h, double service)
+{
+    double step = h->cold_step * h->cold_us;
+
+    if (h->cold_step == 1)
+        h->cold_us = greater_of(service, 1);
+    else
+        h->cold_us =
+            greater_of(h->cold_us + step * (service > h->cold_us ? HOMES_COLD_QUANTILE
+                                                                 : HOMES_COLD_QUANTILE - 1),
+                       1);
+    h->cold_step = next_step(h->cold_step, HOMES_STEP);
+}
 
 static void learn_service(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
 {
@@ -355,7 +345,7 @@ static void learn_service(struct homes *h, struct homes_ticket *t, const struct 
     /* A worker that hung has not worked meanwhile, and its class is not as slow. A class that has
      * become that slow is known after a few requests. */
     double most = HOMES_OUTLIER * greater_of(t->expected_us, h->cold_us);
-    if (service > most)
+    if (homes_knows(h) && service > most)
         service = most;
     /* A fast error is not a measurement. */
     if (!e->failed) {
@@ -368,13 +358,8 @@ static void learn_service(struct homes *h, struct homes_ticket *t, const struct 
                 break;
             before->overtaken = true;
         }
-        if (t->cold) {
-            double step = HOMES_COLD_STEP * h->cold_us;
-
-            h->cold_us += service > h->cold_us ? step * HOMES_COLD_QUANTILE
-                                               : -step * (1 - HOMES_COLD_QUANTILE);
-            h->cold_us = greater_of(h->cold_us, HOMES_COLD_LEAST_US);
-        }
+        if (t->cold)
+            learn_cold(h, service);
     }
     if (t->pair != NULL) {
         struct homes_class *c = t->pair->cls;
@@ -382,7 +367,8 @@ static void learn_service(struct homes *h, struct homes_ticket *t, const struct 
 
         c->cost_us = (float)(before + HOMES_COST_STEP * (service - before));
     }
-    h->mean_us += HOMES_MEAN_STEP * (service - h->mean_us);
+    h->mean_us += h->mean_step * (service - h->mean_us);
+    h->mean_step = next_step(h->mean_step, HOMES_STEP);
     /* The time until a worker failed is not work. */
     if (!homes_shared(h))
         homes_load_add(h, w, e->failed ? t->expected_us : service, 0);
@@ -394,12 +380,12 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 
     ASSERT(w != NULL);
     homes_tick(h, e->now_us);
-    double others = real_of(e->others) * h->mean_us * w->per_place;
-    w->foreign_us += HOMES_FOREIGN_STEP * (others - w->foreign_us);
     if (!e->unserved) {
         w->stalled_us = 0;
         learn_service(h, t, e);
     }
+    double others = real_of(e->others) * h->mean_us * w->per_place;
+    w->foreign_us += HOMES_COST_STEP * (others - w->foreign_us);
     ticket_leave(h, t);
 }
 

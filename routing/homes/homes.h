@@ -118,7 +118,8 @@ struct homes_plan {
     struct homes_pair *from; /* the home that the class leaves, or NULL */
     struct homes_pair *home; /* HOMES_HOME: the pair of the class and WORKER; else NULL */
     double work, demand, all_work, asked, all_asked;
-    double worth; /* the greater of its shares of work and of requests, in workers */
+    bool parallel; /* the class has, or had, several requests in flight */
+    double worth;  /* the greater of its shares of work and of requests, in workers */
     size_t nwarm;
     struct homes_worker
         *warm[HOMES_WARM_MAX]; /* the last member, because unused entries are not cleared */
@@ -190,7 +191,8 @@ struct homes_record {
     double rate; /* recent work, in workers */
 };
 /* A load balancer that decides alone uses records only for classes of which it has had no request.
- * Cost: O(pairs of the class), plus the square of its moves if the record has a new decision. */
+ * Cost: O(pairs of the class), plus the square of its moves if the record has a new decision or the
+ * class has several homes. */
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us);
 /* Whether this load balancer assigns additional homes to CLS and rebalances it. */

@@ -11,6 +11,7 @@
  * which is the same order, and the exchange rate is renewed only when it has moved by
  * HOMES_EXCHANGE_SLACK (homes_order, in the header).
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "routing/homes/homes_internal.h"
@@ -136,6 +137,7 @@ void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, 
         w->key[HOMES_BY_LOAD] = load_key(h, w);
         heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
         heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
+        homes_set_pace(h);
         return;
     }
     h->eligible_work -= w->work;
@@ -143,6 +145,7 @@ void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, 
     h->eligible_places -= w->concurrency;
     heap_remove(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
     heap_remove(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
+    homes_set_pace(h);
     if (homes_eligible(h) == 0)
         h->eligible_work = 0;
 }
@@ -182,7 +185,8 @@ void homes_exchange_at(struct homes *h, double rate)
         sift_down(heap, heap->at[i], HOMES_BY_LOAD);
 }
 
-void homes_convert_epoch(struct homes *h, uint64_t before_us)
+/* Converts workers' work from the epoch that began at BEFORE_US. */
+static noinline_ void convert_epoch(struct homes *h, uint64_t before_us)
 {
     double by = fading_convert(1, before_us, &h->fade);
     struct homes_worker *w;
@@ -194,8 +198,45 @@ void homes_convert_epoch(struct homes *h, uint64_t before_us)
     (void)homes_order(h);
 }
 
+void homes_set_pace(struct homes *h)
+{
+    size_t n = homes_eligible(h);
+
+    h->step = HOMES_REQUEST * h->nbalancers / (n != 0 ? n : 1);
+    h->growth = exp(real_of(h->step) * h->moment.per_us);
+}
+
+/* The weight of the momentary demand grows by the same factor with each request; the product is
+ * replaced by its exact value before its error matters. */
+static void advance_moment(struct homes *h)
+{
+    struct fading_clock *c = &h->moment;
+    uint64_t now = c->now_us + h->step;
+
+    if (real_of(now - c->anchor_us) > c->tau_us) {
+        (void)fading_run_far(c, now);
+        return;
+    }
+    c->now_us = now;
+    c->weight *= h->growth;
+}
+
+void homes_age(struct homes *h)
+{
+    uint64_t epoch_us = h->fade.epoch_us;
+    double us = h->begun_us != 0 ? real_of(h->now_us - h->begun_us) : 0;
+
+    /* A pause is not the pace of requests. */
+    fading_add(&h->passed, us < HOME_TAU_US ? us : HOME_TAU_US, &h->moment);
+    h->begun_us = h->now_us;
+    advance_moment(h);
+    if (fading_advance(&h->fade, h->fade.now_us + h->step))
+        convert_epoch(h, epoch_us);
+}
+
 /* Returns how long W has made no progress beyond the expected time of its request. An overtaken
- * request is slow by itself; so is, after HOMES_STALL_MAX_US, one at a worker with free places. */
+ * request is slow by itself; so is, after ten times what it counts at most, one at a worker
+ * with free places. */
 static double stall_of(const struct homes *h, struct homes_worker *w)
 {
     struct homes_ticket *t;
@@ -208,7 +249,7 @@ static double stall_of(const struct homes *h, struct homes_worker *w)
         uint64_t since_us = w->alive_us > t->serve_us ? w->alive_us : t->serve_us;
         double expected = t->cold && h->cold_us > t->expected_us ? h->cold_us : t->expected_us;
         double over = (double)(h->now_us - since_us) - expected;
-        if (over <= HOMES_STALL_MAX_US || w->nin_flight >= w->concurrency)
+        if (over <= HOMES_OUTLIER * HOMES_OUTLIER * expected || w->nin_flight >= w->concurrency)
             return over > 0 ? over : 0;
         t->overtaken = true;
     }
@@ -219,12 +260,12 @@ void homes_check_progress(struct homes *h)
 {
     struct homes_worker *w;
 
-    /* Less often if there are many workers, so that the cost per time is constant. */
-    h->look_us = h->now_us + HOMES_LOOK_US + homes_eligible(h) * HOMES_LOOK_WORKER_US;
+    /* Less often if there are many workers, so that the cost per time is bounded. */
+    h->look_us = h->now_us + (uint64_t)h->mean_us / 2 + homes_eligible(h) * HOMES_LOOK_WORKER_US;
     /* Computed again, so that rounding errors do not grow with the scale. */
     h->eligible_work = 0;
     list_for_each_entry (w, &h->workers, node) {
-        double stalled = w->nin_flight != 0 ? stall_of(h, w) : 0;
+        double stalled = w->nin_flight != 0 && homes_knows(h) ? stall_of(h, w) : 0;
 
         if (w->eligible)
             h->eligible_work += w->work;
@@ -256,8 +297,6 @@ void homes_add_home(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(!homes_is_home(p));
     swap_pairs(p->cls, p->at, p->cls->nhomes++);
-    p->settled_us = h->now_us;
-    p->cls->oldest_us = 0; /* it may be one of the past that is used again */
     homes_load_add(h, p->worker, 0, 1);
     homes_weigh(h, p, work_us);
 }

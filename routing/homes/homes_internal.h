@@ -16,104 +16,82 @@
 
 /* ---- the constants of the rule, all of them ---- */
 
-/* Time constant with which the recent work of a class or a worker decays. */
-#define HOMES_TAU_US HOME_TAU_US
-/* ... if at least this many requests arrive in that time; with fewer the decay is slower. Requests,
+/* The recent work of a class or a worker is that of about this many requests per worker. Requests,
  * not time, evict the contents of a cache, and a share of a few requests is random. */
-#define HOMES_TAU_REQUESTS 4000.0
-/* ... and at full speed for this long after enough requests: then all has decayed. */
-#define HOMES_FADE_US (10 * HOMES_TAU_US)
-/* Time constant of the momentary demand, by which floods are detected. */
-#define HOMES_TAU_DEMAND_US 1e6
-/* Weight of the newest request in a class's cost, and in the mean cost of all requests. */
+#define HOMES_TAU HOME_TAU_REQUESTS
+/* Weight of the newest request in a class's cost, and of the newest report of other load balancers'
+ * requests in flight. */
 #define HOMES_COST_STEP 0.2
-#define HOMES_MEAN_STEP 0.01
-/* ... and of the newest report of other load balancers' requests in flight. */
-#define HOMES_FOREIGN_STEP 0.3
+/* Least weight of the newest request in the averages over all requests. The first ones have equal
+ * weights. */
+#define HOMES_STEP 0.05
 /* One request counts at most this many times what was expected of it, or of a cold request. */
 #define HOMES_OUTLIER 10.0
-/* Initial values, before any request was served: the mean cost and the price of a cold request. */
-#define HOMES_MEAN_FIRST_US 20e3
-#define HOMES_COLD_FIRST_US 30e3
-#define HOMES_COLD_LEAST_US 100.0
-/* The price of a cold request is this quantile, estimated with relative steps of this size. */
+/* The price of a cold request, P, is this quantile of what cold requests took. */
 #define HOMES_COLD_QUANTILE 0.8
-#define HOMES_COLD_STEP 0.05
 /* A class with a share of s workers should have about this many times s homes. */
 #define HOMES_PER_SHARE 1.7
-/* A class gives up a home if its share, of work or of requests, per additional home is below this;
- * at most one home in this time. */
+/* A class gives up a home if its share, of work or of requests, per additional home is below this.
+ */
 #define HOMES_SHED_SHARE 0.08
-#define HOMES_SHED_US 3000000
-/* V, how long a request may wait for its home: in cold requests, and in medians of B. */
-#define HOMES_PATIENCE_COLD 5.0
-#define HOMES_PATIENCE_MEDIAN 4.0
-/* A class is a victim if its own requests are less than this fraction of the work before it. */
-#define HOMES_VICTIM_OWN 0.5
-/* ... and moving saves more than this fraction of V. */
-#define HOMES_VICTIM_SAVES 0.5
-/* A class floods a worker if it has at least this many requests in flight there, and this part of
- * the worker's work. Other classes leave when that saves more than this many cold requests. */
+/* V, how long a request may wait for its home: so many cold requests and medians of B. */
+#define HOMES_PATIENCE 5.0
+/* Most of the work in flight at a worker is of one class above this fraction; and a worker is idle
+ * that has less than this fraction of its share of the work: it is new, or has recovered. */
+#define HOMES_MOST 0.5
+/* A class floods a worker if it has at least this many requests in flight there for each one that
+ * the worker serves at once, and most of the work. */
 #define HOMES_FLOODED_REQUESTS 14
-#define HOMES_FLOODED_PART 0.75
-#define HOMES_FLOODED_COLD 4.0
+/* Other classes leave a flooded worker when that saves more than this many cold requests; a worker
+ * gets more cold requests than it serves at once when each saves as much; and a request is served
+ * elsewhere, once, if half of the workers have less work in flight than SPARE cold requests. */
+#define HOMES_SAVES_COLD 3.0
+#define HOMES_SPARE_COLD 0.05
 /* Maximum wait, in cold requests, at a home received by hand-over and not used yet. */
 #define HOMES_CLAIM_COLD 1.5
-/* If half of the workers have less work in flight than this fraction of a cold request, a request
- * that would wait for this many cold requests is served elsewhere, once. */
-#define HOMES_SPARE_COLD 0.05
-#define HOMES_OVERFLOW_COLD 2.0
 /* Weight of the share of work in a worker's load; the rest is its share of homes. */
 #define HOMES_LOAD_WORK 0.5
-/* A class moves to the least loaded worker if the load of its home is higher by this, and by this
- * many times the class's own load. */
-#define HOMES_REBALANCE_GAP 0.05
+/* A class moves to the least loaded worker if the load of its home is higher by this many times the
+ * class's own load ... */
 #define HOMES_REBALANCE_OWN 2.0
 /* ... to an idle worker by less: above 1 the move reduces the difference, and at 2 it removes it,
- * as if one worker has two equal classes and the other has none. A worker is idle if it has less
- * than this fraction of its share of the work: it is new, or has recovered. */
+ * as if one worker has two equal classes and the other has none. */
 #define HOMES_REBALANCE_OWN_IDLE 1.5
-#define HOMES_REBALANCE_IDLE 0.5
+/* ... and this many times the random variation of the work of a worker's requests. */
+#define HOMES_REBALANCE_NOISE 2.0
 /* A class with several homes moves one to an idle worker only if workers have at most this many
  * homes on average: there may be hardly any classes with a single home. */
 #define HOMES_REBALANCE_FEW 8
-/* ... and by this many times the random variation of the work of a worker's few requests. */
-#define HOMES_REBALANCE_NOISE 2.0
-/* ... and if its share is at least this part of the difference, so that few classes move. */
-#define HOMES_REBALANCE_SHARE 0.06
-/* ... or at least this many times the usual share, if that is less, so that small classes move if
- * all are small. It is the moving average over the requests, with this weight of the newest. */
-#define HOMES_REBALANCE_USUAL 0.5
-#define HOMES_USUAL_STEP 0.01
-/* A class is a flood above this many times its room; it may then have this part of it. */
+/* ... and if its share is at least this part of the usual share, multiplied by the difference, so
+ * that few classes move. The usual share is the average over the requests. */
+#define HOMES_REBALANCE_SHARE 0.3
+/* The demand for a class is its work among the last requests, so many per worker, and the time in
+ * which they came. Above this many times its room it is a flood; it may then have this part of it.
+ */
+#define HOMES_TAU_DEMAND 25.0
 #define HOMES_FLOOD 1.2
 #define HOMES_FLOOD_ROOM (3.0 / 7)
 /* A class may exceed max_share if that leaves the others this many times what they use. */
 #define HOMES_OTHERS_ROOM 6.0
-/* A demand above this fraction of the pool counts as the class's share immediately. */
-#define HOMES_SURGE 0.5625
-/* An additional home is given up if it was not used for this long. */
-#define HOMES_AGE_US HOME_AGE_US
-/* A request that exceeds its expected time by more than this does not count as a stall of a worker
- * that could serve others in parallel. */
-#define HOMES_STALL_MAX_US 10000000
+
+/* ---- what is not of the rule: bounds of computation, and times of the network ---- */
 
 /* Reports of the same time, converted between clocks, differ by less than this. */
 #define HOMES_JITTER_US 100000
-
+/* A pair that others still use this long after it was given up here is a home: several intervals
+ * at which agents publish. */
+#define HOMES_FOLLOW_US 2e6
 /* Tolerated relative error of work in the order by load (homes_index.c). */
 #define HOMES_EXCHANGE_SLACK 0.01
 
-/* A pair that others still use this long after it was given up here is a home. */
-#define HOMES_FOLLOW_US 2e6
-
 enum {
+    /* A request, as homes->fade counts: a clock has whole numbers. */
+    HOMES_REQUEST = 1000000,
     /* Maximum number of workers that one choice examines; all in a smaller pool. */
     HOMES_SCAN_MAX = 64,
     /* Maximum number of former homes stored for each class. */
     HOMES_PAST_MAX = 16,
-    /* Interval of the check of workers for progress, and its increment per eligible worker. */
-    HOMES_LOOK_US = 5000,
+    /* Least interval of the check of workers for progress, for each eligible worker. */
     HOMES_LOOK_WORKER_US = 10,
     /* Maximum number of classes that get another home in one call when their worker is about to
      * leave: takes some ms, with the pool's lock held. */
@@ -126,7 +104,6 @@ struct homes_pair {
     struct homes_worker *worker;
     struct list in_flight; /* homes_ticket.of_pair */
     uint64_t used_us;      /* last */
-    uint64_t settled_us;   /* when it became a home */
     uint64_t own_us;       /* expected work in flight */
     uint32_t in_flight_n;
     uint32_t at;  /* cls->pairs[at] */
@@ -153,9 +130,8 @@ struct homes_class {
     struct class_entry base;
     struct homes_pair **pairs; /* [0, nhomes) are homes */
     uint32_t npairs, nhomes, room;
-    float cost_us;      /* 0: nothing served yet */
-    uint64_t shed_us;   /* when it last gave up an excess home */
-    uint64_t oldest_us; /* lower bound of its homes' last uses; 0: not computed */
+    float cost_us; /* 0: nothing served yet */
+    bool parallel; /* it has had several requests in flight */
     struct fading work;
     struct fading demand;
     struct fading asked; /* requests */
@@ -207,13 +183,18 @@ struct homes {
     struct fading asked;
     double mean_us;
     double cold_us;
-    double usual_share; /* of the class of a request, in workers */
-    /* The clock by which work and requests decay. Workers' work is counted in its epoch, so that
-     * their order does not change without events. */
+    double mean_step, cold_step; /* weight of the next observation */
+    double usual_share;          /* of the class of a request, in workers */
+    /* The clock by which work and requests decay: it counts requests per eligible worker, in
+     * HOMES_REQUEST. Workers' work is counted in its epoch, so that their order does not change
+     * without events. */
     struct fading_clock fade;
-    uint64_t fade_left_us;      /* how much further it may advance before the next request */
-    struct fading_clock moment; /* the clock by which demand decays: real time */
+    struct fading_clock moment; /* the same, by which demand decays */
+    uint64_t step;              /* what a request adds to both ... */
+    double growth;              /* ... and by what it multiplies the weight of MOMENT */
     uint64_t now_us;
+    struct fading passed;  /* time between requests, as MOMENT counts */
+    uint64_t begun_us;     /* when the last one came */
     double eligible_work;  /* of eligible workers; in units of fade */
     size_t eligible_homes; /* the same */
     double exchange; /* homes per unit of work (in units of fade), as used in the keys by load */
@@ -257,25 +238,23 @@ static inline struct homes_worker *homes_top(const struct homes *h, enum homes_k
 }
 
 /* homes_index.c: work that decays, the two orders of workers, and pairs */
-/* Converts workers' work from the epoch that began at BEFORE_US. */
-void homes_convert_epoch(struct homes *h, uint64_t before_us) cold_;
+/* Called with each request: earlier work counts less. */
+void homes_age(struct homes *h);
+/* The number of eligible workers or of load balancers has changed. */
+void homes_set_pace(struct homes *h);
+/* False until a cold request was served: no price is known. */
+static inline bool homes_knows(const struct homes *h)
+{
+    return h->cold_step < 1;
+}
 /* Checks all workers for progress. */
 void homes_check_progress(struct homes *h);
-/* Must be called first in each public call, with its time. Work decays with the time that has
- * passed, as far as there were requests; the first call has nothing to decay. */
+/* Must be called first in each public call, with its time. */
 static inline void homes_tick(struct homes *h, uint64_t now_us)
 {
-    uint64_t epoch_us = h->fade.epoch_us;
-
     if (now_us <= h->now_us)
         return;
-    uint64_t us = h->now_us != 0 ? now_us - h->now_us : 0;
-    if (us > h->fade_left_us)
-        us = h->fade_left_us;
-    h->fade_left_us -= us;
     h->now_us = now_us;
-    if (fading_advance(&h->fade, h->fade.now_us + us))
-        homes_convert_epoch(h, epoch_us);
     if (now_us >= h->look_us)
         homes_check_progress(h);
 }
@@ -356,6 +335,11 @@ void homes_weigh(struct homes *h, struct homes_pair *p, double work_us);
 static inline bool homes_shared(const struct homes *h)
 {
     return h->nbalancers > 1;
+}
+/* The time in which work decays here, for what is published by time: HOMES_TAU requests. */
+static inline double homes_tau_us(const struct homes *h)
+{
+    return home_tau_us(fading_value(&h->passed, &h->moment) / HOMES_TAU_DEMAND);
 }
 /* Returns a worker that has ceased to be a home of HOME's class for this load balancer, which owns
  * the class, but not for others; or NULL. Cost: O(workers stored for the class). */

@@ -3,24 +3,26 @@
  * The rule. n workers are eligible; of a class
  *
  *     s = n * its work / all work             its share, in workers
- *     d = work that arrived in a second       its demand, in workers
+ *     d = work that arrived / time            its demand, in workers, of the last requests
  *     h = number of its homes                 at most max_share * n, fewer in a flood, more when
  *                                             there is hardly anything else
  *
  * and of a worker B, its work in flight, and L, its load (homes_index.c). P is what a cold request
- * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
+ * costs, V = PATIENCE * (P + median(B)) how long one may wait for its home. A class is parallel if
+ * it has ever had two requests in flight; another one is moved, but not replicated.
  *
  *     no home:  argmin over x of L(x) + (B(x) - min B) / P                               NEW
  *     else w = the home with the least B, x as above of those that are no homes:
  *       w, the only home, was handed the class and has served nothing of it yet, and
  *         x saves more than CLAIM_COLD * P: x                                            REASSIGN
- *       B(w) - B(x) > P h / (PER_SHARE s), at most V, and there is room for a home: x    REPLICATE
- *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x     REASSIGN
- *       another class floods w, and x saves more than FLOODED_COLD * P: x                REASSIGN
+ *       B(w) - B(x) > P h / (PER_SHARE s), at most V, the class is parallel, and there
+ *         is room for a home: x                                                          REPLICATE
+ *       B(w) - min B > V, the class has little of it, and x saves more than P: x         REASSIGN
+ *       another class floods w, and x saves more than SAVES_COLD * P: x                REASSIGN
  *       s / h is not too small, and L of its most loaded home is far above the least L: that
  *         home moves there; if h > 1, only where homes are few, and to an idle worker    REBALANCE
- *       the median of B is next to nothing, the class has little of B(w), and x saves more
- *         than OVERFLOW_COLD * P: x, this once                                           OVERFLOW
+ *       the median of B is next to nothing, the class is parallel and has little of
+ *         B(w), and x saves more than SAVES_COLD * P: x, this once                       OVERFLOW
  *       w                                                                                HOME
  *
  * With several load balancers d and a class's own part of B are what each has, times their number,
@@ -46,7 +48,7 @@ struct choosing {
 
 static double patience_of(const struct homes *h)
 {
-    return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
+    return HOMES_PATIENCE * (h->cold_us + homes_median(h));
 }
 
 static double price_of(const struct homes *h, const struct homes_plan *plan)
@@ -88,17 +90,20 @@ static void add_own_share(struct choosing *g)
     plan->asked = fading_sum(&c->asked, &h->fade) * left + 1;
     plan->all_work = fading_sum(&h->work, &h->fade) * left + cost;
     plan->all_asked = fading_sum(&h->asked, &h->fade) * left + 1;
-    plan->demand = fading_value(&c->demand, &h->moment) + cost;
-    double demand = real_of(h->nbalancers) * plan->demand * (1 / HOMES_TAU_DEMAND_US);
     double share = n * plan->work / plan->all_work;
-    if (demand > HOMES_SURGE * n && demand > share)
-        share = demand;
     plan->worth = greater_of(share, n * plan->asked / plan->all_asked);
-    bool flood = demand > HOMES_FLOOD * max_share * n;
+    plan->demand = fading_value(&c->demand, &h->moment) + cost;
+    /* In workers. Many requests may come in no time; the workers are busy with them for longer. */
+    double time_us = greater_of(fading_value(&h->passed, &h->moment),
+                                HOMES_TAU_DEMAND * HOMES_MOST * h->mean_us);
+    double demand =
+        real_of(h->nbalancers) * plan->demand * n / (time_us * real_of(h->eligible_places));
+    plan->parallel = c->parallel;
     g->out->expected_us = cost;
     g->out->share = share;
-    g->out->homes_max =
-        homes_room(h, flood ? max_share * HOMES_FLOOD_ROOM : max_share, plan->work, plan->all_work);
+    g->out->homes_max = homes_room(
+        h, demand > HOMES_FLOOD * max_share * n ? max_share * HOMES_FLOOD_ROOM : max_share,
+        plan->work, plan->all_work);
 }
 
 /* ---- which worker ---- */
@@ -215,7 +220,7 @@ static bool is_victim(const struct choosing *g, const struct homes_pair *home)
 {
     double own_us = real_of(g->h->nbalancers) * real_of(home->own_us) * home->worker->per_place;
 
-    return own_us < HOMES_VICTIM_OWN * g->out->home_us;
+    return own_us < HOMES_MOST * g->out->home_us;
 }
 
 /* Adds a home (REPLICATE), or moves the class away from HOME (REASSIGN), if that pays. */
@@ -224,11 +229,11 @@ static bool relieve_home(struct choosing *g, struct homes_pair *home)
     const struct homes *h = g->h;
     struct homes_choice *out = g->out;
     double over = out->home_us - g->out->least_us;
-    bool room = out->homes < out->homes_max && g->owned;
+    bool room = out->homes < out->homes_max && g->owned && g->plan->parallel;
     bool victim = is_victim(g, home);
 
     double price = out->price_us = price_of(h, g->plan);
-    if (!(room && over > price) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
+    if (!(room && over > price) && !(victim && over > HOMES_PATIENCE * h->cold_us))
         return false;
     double patience = out->patience_us = patience_of(h);
     bool may_replicate = room && over > price && price <= patience;
@@ -241,7 +246,7 @@ static bool relieve_home(struct choosing *g, struct homes_pair *home)
     double saves = out->home_us - x->key[HOMES_BY_WORK];
     if (may_replicate && saves > price)
         return choose_worker(g, x, HOMES_REPLICATE);
-    if (may_move && saves > HOMES_VICTIM_SAVES * patience)
+    if (may_move && saves > h->cold_us)
         return move_to(g, home, x, HOMES_REASSIGN);
     return false;
 }
@@ -253,10 +258,10 @@ static bool leave_flood(struct choosing *g, struct homes_pair *home)
     const struct homes_worker *w = home->worker;
 
     if (w->most == NULL || w->most == home ||
-        w->most->in_flight_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
-        real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us))
+        w->most->in_flight_n * h->nbalancers < HOMES_FLOODED_REQUESTS * w->concurrency ||
+        real_of(w->most->own_us) < HOMES_MOST * real_of(w->own_us))
         return false;
-    return move_away(g, home, HOMES_FLOODED_COLD * h->cold_us, HOMES_FLOODED);
+    return move_away(g, home, HOMES_SAVES_COLD * h->cold_us, HOMES_FLOODED);
 }
 
 /* Moves the class away from a home that received it by hand-over and has not served it yet: its
@@ -273,12 +278,14 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
     const struct homes *h = g->h;
     struct homes_worker *x = homes_top(h, HOMES_BY_LOAD);
 
-    /* A worker that has just got a class gets another when that one is warm. */
-    if (x == NULL || x->ncold != 0 || x->key[HOMES_BY_WORK] > g->out->home_us)
+    /* A worker that has just got a class gets another when that one is warm, or if a cold request
+     * waits there for much less. */
+    double wait_us = x != NULL && x->ncold >= x->concurrency ? HOMES_SAVES_COLD * h->cold_us : 0;
+    if (x == NULL || x->key[HOMES_BY_WORK] + wait_us > g->out->home_us)
         return false;
     /* If there are few homes, all may belong to classes with several homes; else there are enough
      * classes with a single home, and their requests move with it. */
-    bool idle = g->worth.work * homes_work_per_place(x) < HOMES_REBALANCE_IDLE * HOMES_LOAD_WORK;
+    bool idle = g->worth.work * homes_work_per_place(x) < HOMES_MOST * HOMES_LOAD_WORK;
     bool few = h->eligible_homes <= HOMES_REBALANCE_FEW * homes_eligible(h);
     if (g->out->homes > 1 && !(idle && few))
         return false;
@@ -293,16 +300,11 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
     double own = (idle ? HOMES_REBALANCE_OWN_IDLE : HOMES_REBALANCE_OWN) *
                  (HOMES_LOAD_WORK * share + g->worth.home);
     double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
-    if (gap <= HOMES_REBALANCE_GAP + own)
-        return false;
     /* Loads differ by chance: of N requests, the work is off by a part of sqrt(1 / N). */
-    double n = g->plan->all_asked / (double)homes_eligible(h);
-    if (gap <= HOMES_REBALANCE_NOISE * HOMES_LOAD_WORK / sqrt(n) + own)
-        return false;
-    double least = HOMES_REBALANCE_USUAL * h->usual_share;
-    if (least > HOMES_REBALANCE_SHARE)
-        least = HOMES_REBALANCE_SHARE;
-    if (share < least * gap || is_home_of(g->c, x) || homes_rejected(g->r, x))
+    double n = g->plan->all_asked / real_of(homes_eligible(h));
+    if (gap <= own || gap <= own + HOMES_REBALANCE_NOISE * HOMES_LOAD_WORK / sqrt(n) ||
+        share < HOMES_REBALANCE_SHARE * h->usual_share * gap || is_home_of(g->c, x) ||
+        homes_rejected(g->r, x))
         return false;
     return move_to(g, from, x, HOMES_REBALANCE);
 }
@@ -312,11 +314,11 @@ static bool rebalance_class(struct choosing *g, struct homes_pair *home)
 static bool overflow_request(struct choosing *g, const struct homes_pair *home)
 {
     const struct homes *h = g->h;
-    double saves = HOMES_OVERFLOW_COLD * h->cold_us;
+    double saves = HOMES_SAVES_COLD * h->cold_us;
+    double spare_us = HOMES_SPARE_COLD * h->cold_us;
 
-    if (g->out->home_us - g->out->least_us <= saves ||
-        g->out->least_us > HOMES_SPARE_COLD * h->cold_us || !is_victim(g, home) ||
-        homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
+    if (!g->plan->parallel || g->out->home_us - g->out->least_us <= saves ||
+        g->out->least_us > spare_us || !is_victim(g, home) || homes_median(h) > spare_us)
         return false;
     return choose_worker(g, other_saving(g, saves), HOMES_OVERFLOW);
 }
@@ -331,6 +333,7 @@ static bool rule_choose(struct choosing *g)
         if (!p->worker->eligible)
             continue;
         ++g->out->homes;
+        g->plan->parallel |= p->in_flight_n != 0;
         if ((home == NULL || homes_before(p->worker, home->worker, HOMES_BY_WORK)) &&
             !homes_rejected(g->r, p->worker))
             home = p;
@@ -358,7 +361,6 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     struct choosing g = {.h = h, .r = r, .plan = out, .out = &out->choice};
 
     homes_tick(h, r->now_us);
-    fading_advance(&h->moment, h->now_us);
     g.worth = homes_order(h);
     memset(out, 0, offsetof(struct homes_plan, warm));
     const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);

@@ -89,6 +89,7 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
         n = 1;
     h->nbalancers = n > 1 ? n : 1;
     h->self = n > 1 ? self : 0;
+    homes_set_pace(h);
     if (n > 1)
         memcpy(h->balancers, ids, n * sizeof(ids[0]));
     if (homes_shared(h) == was_shared)
@@ -118,15 +119,15 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
 /* ---- published records ---- */
 
 /* Returns true if P had not been used for long when its class was last used, at LAST_US. */
-static bool is_stale(const struct homes_pair *p, uint64_t last_us)
+static bool is_stale(const struct homes *h, const struct homes_pair *p, uint64_t last_us)
 {
-    return (double)last_us > (double)p->used_us + HOMES_AGE_US;
+    return (double)last_us > (double)p->used_us + homes_tau_us(h) / 2;
 }
 
 /* Returns true if the record of P counts. */
-static bool is_counted(const struct homes_pair *p, uint64_t last_us)
+static bool is_counted(const struct homes *h, const struct homes_pair *p, uint64_t last_us)
 {
-    return p->since_us != 0 && p->worker->eligible && !is_stale(p, last_us);
+    return p->since_us != 0 && p->worker->eligible && !is_stale(h, p, last_us);
 }
 
 static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
@@ -146,14 +147,14 @@ static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
            is_before(a, b);
 }
 
-static void find_gone(struct homes_class *c, uint64_t last_us)
+static void find_gone(const struct homes *h, struct homes_class *c, uint64_t last_us)
 {
     for (uint32_t i = 0; i < c->npairs; ++i)
-        c->pairs[i]->gone = c->pairs[i]->since_us != 0 && is_stale(c->pairs[i], last_us);
+        c->pairs[i]->gone = c->pairs[i]->since_us != 0 && is_stale(h, c->pairs[i], last_us);
     for (uint32_t i = 0; i < c->npairs; ++i) {
         const struct homes_pair *move = c->pairs[i];
 
-        if (move->kind != HOME_REASSIGN || !is_counted(move, last_us))
+        if (move->kind != HOME_REASSIGN || !is_counted(h, move, last_us))
             continue;
         /* Even a home that has not been used for long: it is the only one of its class. The worker
          * that the class left may have been unknown when the record came. */
@@ -168,13 +169,14 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *a = c->pairs[i];
 
-        if ((a->kind != HOME_NEW && a->kind != HOME_REASSIGN) || a->gone || !is_counted(a, last_us))
+        if ((a->kind != HOME_NEW && a->kind != HOME_REASSIGN) || a->gone ||
+            !is_counted(h, a, last_us))
             continue;
         /* A removed pair does not remove others; the first and the last are never removed. */
         for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {
             const struct homes_pair *b = c->pairs[k];
 
-            a->gone = b != a && !b->gone && is_counted(b, last_us) && gives_way(a, b);
+            a->gone = b != a && !b->gone && is_counted(h, b, last_us) && gives_way(a, b);
         }
     }
 }
@@ -187,7 +189,7 @@ struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair 
         const struct homes_pair *p = c->pairs[i];
         uint64_t since_us = p->since_us > home->since_us ? p->since_us : home->since_us;
 
-        if (p->gone && is_counted(p, h->now_us) &&
+        if (p->gone && is_counted(h, p, h->now_us) &&
             (double)p->used_us > (double)since_us + HOMES_FOLLOW_US)
             return p->worker;
     }
@@ -216,14 +218,14 @@ static void follow_records(struct homes *h, struct homes_class *c)
         if (c->pairs[i]->used_us > last_us)
             last_us = c->pairs[i]->used_us;
     }
-    find_gone(c, last_us);
+    find_gone(h, c, last_us);
     /* A pair that becomes a home is swapped with the first past one, which was already examined. */
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
         struct homes_pair *p = c->pairs[i];
 
         /* If other load balancers still use one that was given up here, they have not applied our
          * decision by now, and will not. */
-        if (homes_is_home(p) || !is_counted(p, last_us) || p->gone ||
+        if (homes_is_home(p) || !is_counted(h, p, last_us) || p->gone ||
             (p->left_us >= p->since_us &&
              (double)p->used_us <= (double)p->left_us + HOMES_FOLLOW_US))
             continue;
@@ -265,7 +267,7 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
         return; /* this load balancer has had requests of C */
     struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
     double before_us = fading_value(&p->rate, &h->fade);
-    p->rate = fading_of(own.rate * HOMES_TAU_US, &h->fade);
+    p->rate = fading_of(own.rate * homes_tau_us(h), &h->fade);
     if (own.used_us > p->used_us)
         p->used_us = own.used_us;
     p->touched = true;
@@ -285,7 +287,7 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
         p->from = from;
         p->from_name = own.from_name;
     }
-    if (news || !homes_is_home(p))
+    if (news || !homes_is_home(p) || c->nhomes > 1)
         follow_records(h, c);
     if (!homes_shared(h)) {
         /* It takes over the work that W has done for the class; BEFORE_US of it was known. */

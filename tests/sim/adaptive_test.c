@@ -96,6 +96,9 @@ static double median(struct run_outcome *o, const char *name)
 
 typedef void (*scenario_fn)(struct play *p, struct run_outcome *o);
 
+/* All times of the work, and those between requests, are multiplied by this. */
+static double time_scale = 1;
+
 static void begin(struct play *p, uint64_t seed, unsigned db_slots)
 {
     const struct world_options o = {.workers = WORKERS,
@@ -106,6 +109,7 @@ static void begin(struct play *p, uint64_t seed, unsigned db_slots)
                                     .db_slots = db_slots,
                                     .history = 200,
                                     .balancers = 1,
+                                    .time_scale = time_scale,
                                     /* As a proxy measures it. */
                                     .queue_is_service = true};
     const struct pool_settings s = {.policy = POOL_POLICY_ADAPTIVE,
@@ -282,6 +286,45 @@ static void light_work_keeps_its_caches(void **state)
     assert_at_most(&o, "loads", 1.0);
 }
 
+/* ---- other service times ---- */
+
+/* Steady work has the same loads and is served as evenly; the rate is one of the usual times. */
+static void service_times_of_any_length_are_served_alike(void **state)
+{
+    static const double scales[] = {0.1, 10, 100, 1000};
+    struct run_outcome usual = play("steady", steady);
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(scales); ++i) {
+        time_scale = scales[i];
+        struct run_outcome o = play("scaled", steady);
+
+        time_scale = 1;
+        assert_at_most(&o, "loads", 1.03 * median(&usual, "loads"));
+        assert_at_most(&o, "open loads", 1.03 * median(&usual, "open loads"));
+        assert_at_most(&o, "busiest", 1.03 * median(&usual, "busiest"));
+        assert_at_least(&o, "rate", 0.97 * median(&usual, "rate") / scales[i]);
+    }
+}
+
+static void sessions(struct play *p, struct run_outcome *o)
+{
+    run(p, &(struct phase){.part = {.n = 6000, .sessions = true}, .clients = CLIENTS});
+    run(p, &(struct phase){.part = {.n = 6000, .sessions = true, .rate = 400, .think_s = .1}});
+    struct sim_figures f = figures(p, 0, 6000, TAG_ANY);
+    show(o, "cached", f.hit_share);
+    show(o, "moved", f.moved);
+}
+
+static void sessions_stay_where_they_were(void **state)
+{
+    struct run_outcome o = play("sessions", sessions);
+
+    (void)state;
+    assert_at_least(&o, "cached", 0.86);
+    assert_at_most(&o, "moved", 0.002);
+}
+
 /* ---- one class floods ---- */
 
 enum { HOT_FROM = 1500, HOT_TO = 9000, HOT_ALL = 10500, HOT_LATE = (HOT_FROM + HOT_TO) / 2 };
@@ -454,6 +497,8 @@ int main(void)
         cmocka_unit_test(steady_work_has_few_loads_much_throughput_and_even_workers),
         cmocka_unit_test(light_work_keeps_its_caches),
         cmocka_unit_test(quiet_work_keeps_its_caches),
+        cmocka_unit_test(service_times_of_any_length_are_served_alike),
+        cmocka_unit_test(sessions_stay_where_they_were),
         cmocka_unit_test(a_flash_crowd_hardly_delays_other_classes),
         cmocka_unit_test(an_endless_crawl_hardly_delays_other_classes),
         cmocka_unit_test(new_workers_get_their_share_under_light_load),

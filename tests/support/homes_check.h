@@ -34,7 +34,7 @@ struct homes_worker_view {
     double work_us;    /* B */
     double stalled_us; /* the part of B that is time without progress */
     double load;       /* L; 1 is the mean */
-    double work;       /* decayed work, in workers */
+    double work;       /* decayed work, in workers if it is that of homes_tau_us() */
 };
 
 static inline void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
@@ -48,7 +48,7 @@ static inline void homes_view_worker(struct homes *h, const struct homes_worker 
         .work_us = homes_work_of(w),
         .stalled_us = w->stalled_us,
         .load = homes_load(h, w),
-        .work = w->work / h->fade.weight / HOMES_TAU_US,
+        .work = w->work / h->fade.weight / homes_tau_us(h),
     };
 }
 
@@ -178,5 +178,5 @@ static inline void homes_check(struct homes *h)
     ASSERT(h->eligible_homes == eligible_homes);
     ASSERT(h->eligible_places == eligible_places);
     ASSERT(fabs(h->eligible_work - eligible_work) <= 1e-6 * eligible_work + h->fade.weight);
-    ASSERT(h->cold_us >= HOMES_COLD_LEAST_US);
+    ASSERT(h->cold_us >= 1);
 }

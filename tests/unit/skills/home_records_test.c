@@ -43,7 +43,7 @@ static uint64_t see(const struct home_records *h, uint64_t cursor, size_t max, u
         s->of[s->n].kind = r->kind;
         s->of[s->n].since_us = r->since_us;
         s->of[s->n].used_us = r->used_us;
-        s->of[s->n++].rate = home_record_rate(r, now_us);
+        s->of[s->n++].rate = home_record_rate(h, r, now_us);
         cursor = r->change;
     }
     return cursor;

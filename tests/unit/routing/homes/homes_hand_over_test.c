@@ -207,9 +207,9 @@ static void the_first_request_at_a_handed_over_home_counts_for_a_cold_one(void *
 
     (void)state;
     lodgers_start(&f, 2, 1);
-    int home = 0;
+    int home = serve(&f, "a", 30 * MS);
     for (int i = 0; i < 40; ++i)
-        home = serve(&f, "a", 2 * MS);
+        assert_int_equal(serve(&f, "a", 2 * MS), home);
     homes_view(f.homes, f.now_us, &v);
     assert_true(v.cold_us > 10 * MS);
     assert_int_equal(hand_over(&f, home, -1), 1);

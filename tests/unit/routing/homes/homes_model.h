@@ -12,10 +12,9 @@
 
 enum { WORKERS = 12, CLASSES = 30, TICKETS = 200, STEPS = 60000, SECOND = 1000000 };
 
-#define TAU 20e6
-#define TAU_DEMAND 1e6
-#define TAU_REQUESTS 4000.0
-#define FADE (10 * TAU)
+/* Requests per worker in which work decays. */
+#define TAU 1000.0
+#define TAU_DEMAND 25.0
 #define MAX_SHARE 0.4375
 /* Of the work in a load, by which the order of workers may be off. */
 #define SLACK 0.03
@@ -40,7 +39,7 @@ struct model_ticket {
 struct model_class {
     double work, demand, asked, cost;
     bool home[WORKERS], touched[WORKERS];
-    uint64_t used[WORKERS], settled[WORKERS], shed;
+    bool parallel;
 };
 
 struct model {
@@ -49,7 +48,9 @@ struct model {
     struct model_class classes[CLASSES];
     struct model_ticket tickets[TICKETS];
     double work, asked, mean, cold, usual;
-    double fade_left_us; /* work decays so much longer without another request */
+    double passed; /* decayed time between requests */
+    uint64_t begun_us;
+    double ncold, nserved; /* observations of cold and mean */
     uint64_t now_us, orders;
     uint64_t seed;
     unsigned seen[HOMES_REASONS];
@@ -69,14 +70,26 @@ static inline int below(struct model *m, int n)
     return (int)(next_random(m) % (uint64_t)n);
 }
 
-static inline void pass(struct model *m, uint64_t us)
+static inline int eligible(const struct model *m)
 {
-    double runs_us = fmin((double)us, m->fade_left_us);
-    double fade = exp(-runs_us / TAU);
+    int n = 0;
 
-    m->fade_left_us -= runs_us;
+    for (int w = 0; w < WORKERS; ++w)
+        n += m->workers[w].eligible;
+    return n;
+}
 
-    m->now_us += us;
+/* After a request. */
+static inline void age(struct model *m)
+{
+    double fade = exp(-1 / TAU / eligible(m));
+    double momentary = exp(-1 / TAU_DEMAND / eligible(m));
+
+    if (m->begun_us != 0)
+        m->passed += fmin((double)(m->now_us - m->begun_us), 20e6);
+    m->passed *= momentary;
+    m->begun_us = m->now_us;
+
     m->work *= fade;
     m->asked *= fade;
     for (int w = 0; w < WORKERS; ++w)
@@ -84,18 +97,18 @@ static inline void pass(struct model *m, uint64_t us)
     for (int c = 0; c < CLASSES; ++c) {
         m->classes[c].work *= fade;
         m->classes[c].asked *= fade;
-        m->classes[c].demand *= exp(-(double)us / TAU_DEMAND);
+        m->classes[c].demand *= momentary;
     }
 }
 
 /* ---- what the rule is made of ---- */
 
-static inline int eligible(const struct model *m)
+static inline double places_of(const struct model *m)
 {
-    int n = 0;
+    double n = 0;
 
     for (int w = 0; w < WORKERS; ++w)
-        n += m->workers[w].eligible;
+        n += m->workers[w].eligible ? m->workers[w].concurrency : 0;
     return n;
 }
 
@@ -152,9 +165,22 @@ struct sight {
     double b[WORKERS], l[WORKERS];
     double least, median, least_load;
     double cost, share, worth, room;
+    bool parallel;
     int nhomes;
     int home; /* with the least work; -1 */
 };
+
+static inline int in_flight(const struct model *m, int w, int cls)
+{
+    int n = 0;
+
+    for (int i = 0; i < TICKETS; ++i) {
+        const struct model_ticket *t = &m->tickets[i];
+
+        n += t->active && t->at == m->workers[w].homes && t->cls == cls;
+    }
+    return n;
+}
 
 static inline struct sight look(struct model *m, int cls)
 {
@@ -171,6 +197,7 @@ static inline struct sight look(struct model *m, int cls)
         s.least = fmin(s.least, s.b[w]);
         s.least_load = fmin(s.least_load, s.l[w]);
         s.nhomes += c->home[w];
+        s.parallel |= c->home[w] && in_flight(m, w, cls) != 0;
         if (c->home[w] && (s.home < 0 || s.b[w] < s.b[s.home]))
             s.home = w;
         int at = n++;
@@ -181,13 +208,13 @@ static inline struct sight look(struct model *m, int cls)
     s.median = n != 0 ? sorted[n > 2 ? n / 2 : 0] : 0;
     s.cost = fmax(c->cost > 0 ? c->cost : m->mean, 1);
     s.share = n * (c->work + s.cost) / (m->work + s.cost);
-    double demand = (c->demand + s.cost) / TAU_DEMAND;
-    if (demand > 0.5625 * n)
-        s.share = fmax(s.share, demand);
     s.worth = fmax(s.share, n * (c->asked + 1) / (m->asked + 1));
     double others = 1 - (c->work + s.cost) / (m->work + s.cost);
+    double time = fmax(m->passed, TAU_DEMAND * m->mean / 2);
+    double demand = (c->demand + s.cost) / time * n / places_of(m);
     double part = demand > 1.2 * MAX_SHARE * n ? MAX_SHARE * 3 / 7 : MAX_SHARE;
     s.room = fmax(1, ceil(fmax(part, 1 - 6 * others) * n - 1e-9));
+    s.parallel |= c->parallel;
     return s;
 }
 

@@ -43,39 +43,27 @@ static void check_figures(const struct model *m, const struct sight *s, const st
     if (p->choice.price_us > 0)
         assert_true(near(p->choice.price_us, m->cold * s->nhomes / (1.7 * s->share)));
     if (p->choice.patience_us > 0)
-        assert_true(near(p->choice.patience_us, 5 * m->cold + 4 * s->median));
+        assert_true(near(p->choice.patience_us, 5 * (m->cold + s->median)));
 }
 
 /* TIGHT: by how much each condition holds, at the least; negative when it does not. */
 static double replicate_tight(const struct model *m, const struct sight *s, int x)
 {
     double price = m->cold * s->nhomes / (1.7 * s->share);
-    double patience = 5 * m->cold + 4 * s->median;
+    double patience = 5 * (m->cold + s->median);
 
-    if (s->nhomes >= s->room)
+    if (s->nhomes >= s->room || !s->parallel)
         return -HUGE_VAL;
     return fmin(s->b[s->home] - s->b[x] - price, patience - price);
 }
 
 static double move_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
-    double patience = 5 * m->cold + 4 * s->median;
+    double patience = 5 * (m->cold + s->median);
     double tight =
         fmin(s->b[s->home] - s->least - patience, 0.5 * s->b[s->home] - own_work(m, s->home, cls));
 
-    return fmin(tight, s->b[s->home] - s->b[x] - patience / 2);
-}
-
-static int in_flight(const struct model *m, int w, int cls)
-{
-    int n = 0;
-
-    for (int i = 0; i < TICKETS; ++i) {
-        const struct model_ticket *t = &m->tickets[i];
-
-        n += t->active && t->at == m->workers[w].homes && t->cls == cls;
-    }
-    return n;
+    return fmin(tight, s->b[s->home] - s->b[x] - m->cold);
 }
 
 /* Another class has most of the work in flight at the home, and many requests. */
@@ -84,29 +72,34 @@ static double flee_tight(const struct model *m, int cls, const struct sight *s, 
     double tight = -HUGE_VAL;
 
     for (int c = 0; c < CLASSES; ++c) {
-        if (c != cls && in_flight(m, s->home, c) >= 14)
-            tight = fmax(tight, own_work(m, s->home, c) - 0.75 * own_work(m, s->home, -1));
+        if (c != cls && in_flight(m, s->home, c) >= 14 * (int)m->workers[s->home].concurrency)
+            tight = fmax(tight, own_work(m, s->home, c) - 0.5 * own_work(m, s->home, -1));
     }
-    return fmin(tight, s->b[s->home] - s->b[x] - 4 * m->cold);
+    return fmin(tight, s->b[s->home] - s->b[x] - 3 * m->cold);
 }
 
-/* The class would wait behind others, and half of the workers have next to nothing to do. */
+/* The class would wait behind others, and half of the workers have nothing to do. */
 static double overflow_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
-    double tight = fmin(0.05 * m->cold - s->median, s->b[s->home] - s->b[x] - 2 * m->cold);
+    double tight = s->b[s->home] - s->b[x] - 3 * m->cold;
 
+    tight = fmin(tight, 0.05 * m->cold - s->median);
+    if (!s->parallel)
+        return -HUGE_VAL;
     return fmin(tight, 0.5 * s->b[s->home] - own_work(m, s->home, cls));
 }
 
-static bool holds_cold(const struct model *m, int w)
+/* What another cold request has to save at W, which may have its number already. */
+static double cold_wait(const struct model *m, int w)
 {
+    unsigned n = 0;
+
     for (int i = 0; i < TICKETS; ++i) {
         const struct model_ticket *t = &m->tickets[i];
 
-        if (t->active && t->cold && t->at == m->workers[w].homes)
-            return true;
+        n += t->active && t->cold && t->at == m->workers[w].homes;
     }
-    return false;
+    return n >= m->workers[w].concurrency ? 3 * m->cold : 0;
 }
 
 static double rebalance_tight(const struct model *m, int cls, const struct sight *s, int x)
@@ -123,13 +116,13 @@ static double rebalance_tight(const struct model *m, int cls, const struct sight
         if (m->classes[cls].home[w])
             most = fmax(most, s->l[w]);
     }
-    if (s->nhomes == 0 || holds_cold(m, x))
+    if (s->nhomes == 0)
         return -HUGE_VAL;
     double share = s->share / s->nhomes;
     double own = 0.5 * share + 0.5 * eligible(m) / (homes != 0 ? homes : 1);
     double gap = most - s->l[x];
-    double heavy = share - fmin(0.06, 0.5 * m->usual) * gap;
-    double wide = gap - fmax(0.05, 2 * 0.5 / sqrt((m->asked + 1) / eligible(m)));
+    double heavy = share - 0.3 * m->usual * gap;
+    double wide = gap - 2 * 0.5 / sqrt((m->asked + 1) / eligible(m));
     double done = m->workers[x].work / m->workers[x].concurrency * places / fmax(work, 1e-9);
     double tight = fmin(wide - 1.5 * own, 0.5 - done);
 
@@ -137,7 +130,7 @@ static double rebalance_tight(const struct model *m, int cls, const struct sight
         tight = fmax(tight, wide - 2 * own);
     else if (homes > 8 * eligible(m))
         return -HUGE_VAL;
-    return fmin(fmin(tight, heavy), s->b[s->home] - s->b[x] + 2);
+    return fmin(fmin(tight, heavy), s->b[s->home] - s->b[x] - cold_wait(m, x) + 2);
 }
 
 /* Whether some other worker would have had to get the class. */
@@ -154,7 +147,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
             x = w;
         /* The only one that is lightest; of several, another may have been asked. */
         if (s->l[w] <= s->least_load && rebalance_tight(m, cls, s, w) > SLACK &&
-            s->b[s->home] > s->b[w] + 2) {
+            s->b[s->home] > s->b[w] + cold_wait(m, w) + 2) {
             for (int other = 0; other < WORKERS; ++other) {
                 if (other != w && m->workers[other].eligible &&
                     s->l[other] <= s->least_load + SLACK)
@@ -243,7 +236,6 @@ static void settle(struct model *m, struct model_class *c, const struct homes_pl
     if (p->choice.reason == HOMES_OVERFLOW)
         return;
     double part = c->work / count_homes(c);
-    bool was_home = c->home[x];
 
     for (int w = WORKERS; w-- != 0;) {
         if (c->home[w] && !m->workers[w].eligible)
@@ -264,8 +256,6 @@ static void settle(struct model *m, struct model_class *c, const struct homes_pl
         take(m, x, c->work / (n + 1));
     }
     c->home[x] = true;
-    if (!was_home)
-        c->settled[x] = m->now_us;
 }
 
 /* IS: the homes that the core has now; of equals, it is for the core to say which go. */
@@ -287,34 +277,25 @@ static void shrink(struct model *m, struct model_class *c, int room, int keep, c
             return;
         drop(m, c, most, part);
     }
-    part = c->work / count_homes(c);
-    for (int w = WORKERS; w-- != 0;) {
-        if (c->home[w] && count_homes(c) > 1 && m->now_us - c->used[w] > 10 * SECOND)
-            drop(m, c, w, part);
-    }
 }
 
 /* A home that the class is not worth goes: the most loaded. IS as in shrink. */
 static void shed(struct model *m, struct model_class *c, double worth, int keep, const bool *is)
 {
     int n = count_homes(c);
-    uint64_t last = c->shed;
     int most = -1;
 
     for (int w = 0; w < WORKERS; ++w) {
         if (!c->home[w])
             continue;
-        last = c->settled[w] > last ? c->settled[w] : last;
         if (w == keep)
             continue;
         double more = most < 0 ? 1 : load_of(m, w) - load_of(m, most);
         if (more > SLACK || (more > -SLACK && is[most] && !is[w]))
             most = w;
     }
-    if (most < 0 || worth >= 0.08 * (n - 1) || m->now_us - last <= 3 * SECOND)
-        return;
-    drop(m, c, most, c->work / n);
-    c->shed = m->now_us;
+    if (most >= 0 && worth < 0.08 * (n - 1))
+        drop(m, c, most, c->work / n);
 }
 
 static void serve_next(struct model *m, const struct homes_worker *at, unsigned concurrency)
@@ -384,14 +365,13 @@ static void step_begin(struct model *m)
     homes_begin(m->homes, &r, &p, p.worker, &m->tickets[i].ticket);
     struct model_class *c = &m->classes[cls];
     c->work += s.cost;
-    c->demand += s.cost;
     m->work += s.cost;
     c->asked += 1;
     m->asked += 1;
-    m->fade_left_us = fmin(m->fade_left_us + TAU / TAU_REQUESTS, FADE);
-    m->usual += 0.01 * (s.share - m->usual);
+    c->parallel = s.parallel;
+    c->demand += s.cost;
+    m->usual += 0.05 * (s.share - m->usual);
     settle(m, c, &p, x);
-    c->used[x] = m->now_us;
     m->tickets[i].active = true;
     m->tickets[i].cls = cls;
     m->tickets[i].at = p.worker;
@@ -408,20 +388,24 @@ static void step_begin(struct model *m)
     shed(m, c, s.worth, x, is);
     assert_memory_equal(c->home, is, sizeof(is));
     serve_next(m, p.worker, m->workers[x].concurrency);
+    age(m);
 }
 
 static void learn(struct model *m, const struct model_ticket *t, double service)
 {
     if (t->cold) {
-        double step = 0.05 * m->cold;
+        double step = fmax(0.05, 1 / ++m->ncold) * m->cold;
 
-        m->cold = fmax(100, m->cold + (service > m->cold ? step * 0.8 : -step * 0.2));
+        if (m->ncold == 1)
+            m->cold = fmax(1, service);
+        else
+            m->cold += service > m->cold ? step * 0.8 : -step * 0.2;
     }
     /* As the core keeps it. */
     double cost = m->classes[t->cls].cost > 0 ? m->classes[t->cls].cost : service;
     if (!t->detached)
         m->classes[t->cls].cost = (double)(float)(cost + 0.2 * (service - cost));
-    m->mean += 0.01 * (service - m->mean);
+    m->mean += fmax(0.05, 1 / ++m->nserved) * (service - m->mean);
 }
 
 static void end_ticket(struct model *m, struct model_ticket *t)
@@ -431,15 +415,15 @@ static void end_ticket(struct model *m, struct model_ticket *t)
     double service = (double)(m->now_us - t->serve_us);
     int w = worker_of(m, t->at);
     unsigned concurrency = t->at == NULL || w < 0 ? 1 : m->workers[w].concurrency;
+    homes_end(m->homes, &t->ticket, &e);
+    if (m->ncold != 0)
+        service = fmin(service, 10 * fmax(t->expected, m->cold));
+    learn(m, t, service);
     if (w >= 0) {
         m->workers[w].foreign +=
-            0.3 * ((double)e.others * m->mean / concurrency - m->workers[w].foreign);
-    }
-    homes_end(m->homes, &t->ticket, &e);
-    service = fmin(service, 10 * fmax(t->expected, m->cold));
-    learn(m, t, service);
-    if (w >= 0)
+            0.2 * ((double)e.others * m->mean / concurrency - m->workers[w].foreign);
         take(m, w, service);
+    }
     t->active = false;
     if (w >= 0)
         serve_next(m, t->at, concurrency);
@@ -525,20 +509,18 @@ static void the_core_does_what_the_rule_states_at_every_step(void **state)
     m = (struct model){.seed = seed * 0x9E3779B97F4A7C15ULL + 1,
                        .homes = homes_create(&o),
                        .now_us = SECOND,
-                       .mean = 20e3,
-                       .fade_left_us = FADE,
-                       .cold = 30e3,
-                       .usual = 0.06};
+                       .mean = 1,
+                       .cold = 1};
     struct homes_view start;
     homes_view(m.homes, m.now_us, &start); /* which updates its clock */
     for (int i = 0; i < STEPS; ++i) {
         int what = below(&m, 1000);
 
         m.alone = i >= STEPS / 2;
-        pass(&m, (uint64_t)below(&m, 5000) + (what == 7 ? (uint64_t)below(&m, 30 * SECOND) : 0));
+        m.now_us += (uint64_t)below(&m, 5000) + (what == 7 ? (uint64_t)below(&m, 30 * SECOND) : 0);
         if (what < 5)
             step_worker(&m);
-        else if (what < 12)
+        else if (what < 40)
             step_calm(&m);
         else if (what < 500)
             step_end(&m);

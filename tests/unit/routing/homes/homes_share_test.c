@@ -18,9 +18,9 @@ static void a_class_that_is_asked_for_more_than_one_worker_serves_gets_further_h
     (void)state;
     lodgers_start(&f, 16, 1);
     lodgers_serve_others(&f);
-    for (int i = 0; i < 200; ++i)
+    for (int i = 0; i < 120; ++i)
         ask(&f, "hot");
-    /* max_share of 16, and three sevenths of that when the demand of a second is above it. */
+    /* max_share of 16, and three sevenths of that when the demand is above it. */
     assert_int_equal(homes_count(&f, "hot"), 7);
     assert_int_equal(f.choice.homes_max, 7);
     lodgers_end(&f);
@@ -33,7 +33,7 @@ static void a_flood_is_held_to_fewer_homes_than_a_large_class(void **state)
     (void)state;
     lodgers_start(&f, 16, 1);
     lodgers_serve_others(&f);
-    /* Over 10 ms each are assumed: more than 10 seconds of work in one. */
+    /* More work than all workers do in the time of 40 requests. */
     for (int i = 0; i < 1000; ++i)
         ask(&f, "hot");
     assert_int_equal(f.choice.homes_max, 3);
@@ -88,7 +88,7 @@ static void max_share_may_hold_even_where_there_is_nothing_else(void **state)
     lodgers_start(&f, 16, 1);
     homes_set(f.homes,
               &(struct homes_settings){.max_classes = 1000, .max_share = 0.5, .always = true});
-    for (int i = 0; i < 300; ++i)
+    for (int i = 0; i < 90; ++i)
         ask(&f, "all");
     assert_int_equal(homes_count(&f, "all"), 8);
     lodgers_end(&f);
