@@ -436,6 +436,8 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
             c->detached = !b->pool->ops->attach(c, l);
         if (!c->detached && b->pool->ops->alive(c))
             break;
+        --c->uses;
+        conn_ended_idle(c, now_ms);
         latch_lock(&b->latch);
         --b->reused;
         conn_drop_locked(b, c, &k);

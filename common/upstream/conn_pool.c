@@ -113,6 +113,23 @@ bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
 
 /* ---- backends ---- */
 
+bool conn_is_restricted(const struct conn_backend *b, uint64_t now_ms)
+{
+    return now_ms < atomic_load_explicit(&b->restricted_until_ms, memory_order_relaxed);
+}
+
+void conn_restrict(struct conn_backend *b, uint64_t now_ms)
+{
+    atomic_store_explicit(&b->restricted_until_ms, now_ms + CONN_RESTRICTED_MS,
+                          memory_order_relaxed);
+}
+
+void conn_ended_idle(const struct pooled_conn *c, uint64_t now_ms)
+{
+    if (c->backend != NULL && c->uses == 1 && now_ms < c->idle_since_ms + CONN_EARLY_MS)
+        conn_restrict(c->backend, now_ms);
+}
+
 static struct conn_backend *create_backend(struct conn_pool *p)
 {
     struct conn_backend *b = xcalloc_lines(1, sizeof(*b) + p->nloops * sizeof(b->shards[0]));

@@ -68,6 +68,16 @@ void conn_pool_destroy(struct conn_pool *p);
 void conn_pool_close_loop(struct conn_pool *p, struct loop *l);
 
 /*
+ * Whether requests that must not run twice need new connections to B: for a minute after
+ * conn_restrict, to be called when the worker has ended an idle connection while a request on it
+ * may have arrived. Any thread; no lock.
+ */
+bool conn_is_restricted(const struct conn_backend *b, uint64_t now_ms);
+void conn_restrict(struct conn_backend *b, uint64_t now_ms) cold_;
+/* On the owning loop: C, which is idle, has ended. Restricts its backend if that was right after
+ * its first use: the worker probably closes each connection after its response. */
+void conn_ended_idle(const struct pooled_conn *c, uint64_t now_ms) cold_;
+/*
  * The entry of "address#instance", made when missing, with these limits; counted, pair with
  * conn_backend_release. Any thread. One that was retired is not found again.
  *   max_connections  over all loops, 0 = unlimited

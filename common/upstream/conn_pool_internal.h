@@ -83,7 +83,8 @@ struct conn_backend {
     struct list all_node;
     bool in_map;
     char *key;
-    atomic_uint refs;   /* 0 is final */
+    atomic_uint refs; /* 0 is final */
+    _Atomic uint64_t restricted_until_ms;
     struct latch latch; /* all below */
     bool retired;
     unsigned max_connections;
@@ -111,6 +112,11 @@ struct conn_pool {
 };
 
 enum {
+    /* A worker that has ended an idle connection under a request will probably do so again: it has
+     * a short keep-alive time-out, or a limit of requests per connection. */
+    CONN_RESTRICTED_MS = 60 * 1000,
+    /* An end within this time after the first use of a connection is due to that use. */
+    CONN_EARLY_MS = 1000,
     /* Maximum number of connections parked before another loop takes one. */
     CONN_PARKS = 64,
     /* While others lack connections, a loop retains one in so many of its part of the limit. If it

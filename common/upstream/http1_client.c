@@ -721,8 +721,10 @@ static void on_http1_client_readable(void *context)
         return; /* a session ticket */
     c->dead = true;
     read_stop(c);
-    if (!conn_in_use(&c->pooled))
-        http1_client_close(&c);
+    if (conn_in_use(&c->pooled))
+        return;
+    conn_ended_idle(&c->pooled, loop_now_ms(c->loop));
+    http1_client_close(&c);
 }
 
 /* ---- what the user may do meanwhile ---- */

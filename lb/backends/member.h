@@ -25,13 +25,6 @@ enum member_unavailable {
 
 enum {
     MEMBER_SHARE_ALL = 1000,
-    /*
-     * How long idle connections to a worker are not reused for requests that must not run twice,
-     * after it closed one on which a request was sent that it may have received. Such a worker will
-     * probably do so again (a short keep-alive time-out, a limit of requests per connection), and
-     * the request is lost.
-     */
-    MEMBER_RESTRICTED_MS = 60 * 1000,
 };
 
 /* The file of a self-measured worker. */
@@ -77,8 +70,6 @@ struct member {
     /* Ejection: until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
-    /* No non-idempotent requests on idle connections until this monotonic ms; 0: permitted. */
-    _Atomic uint64_t restricted_until_ms;
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -148,19 +139,6 @@ static inline void member_responded(struct member *m)
 {
     if (atomic_load_explicit(&m->has_failures, memory_order_relaxed))
         member_clear_failures(m);
-}
-
-/* An idle connection of M was closed before a request on it got a response. Any loop; no lock. */
-static inline void member_idle_closed(struct member *m, uint64_t now_ms)
-{
-    atomic_store_explicit(&m->restricted_until_ms, now_ms + MEMBER_RESTRICTED_MS,
-                          memory_order_relaxed);
-}
-
-/* Whether a request that must not run twice needs a new connection to M. Any loop; no lock. */
-static inline bool member_needs_new_connection(const struct member *m, uint64_t now_ms)
-{
-    return now_ms < atomic_load_explicit(&m->restricted_until_ms, memory_order_relaxed);
 }
 
 /* ---- ejection ---- */

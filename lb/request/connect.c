@@ -235,7 +235,7 @@ static void on_worker_connected(void *context, struct http1_client_conn *c, enum
 static inline bool must_be_fresh(const struct exchange *x)
 {
     return !x->safe && (exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
-                        member_needs_new_connection(x->member, loop_now_ms(x->lb_loop->loop)));
+                        conn_is_restricted(x->member->backend, loop_now_ms(x->lb_loop->loop)));
 }
 
 /* Continues according to RESULT, that of conn_checkout(). */

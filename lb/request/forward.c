@@ -202,7 +202,7 @@ static void on_forward_error(void *context, const struct http1_client_failure *f
     else if (!x->started && (e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE))
         o = OUTCOME_BAD_RESPONSE;
     if ((dead && written) || failure->left_over)
-        member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
+        conn_restrict(x->member->backend, loop_now_ms(x->lb_loop->loop));
     if (!x->started && dead && (x->safe || !written)) {
         retry_fresh(x);
         return;
@@ -284,7 +284,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
 
     note_response(x, head);
     if (x->safe && http1_client_gave_up(x->http, head)) {
-        member_idle_closed(x->member, loop_now_ms(x->lb_loop->loop));
+        conn_restrict(x->member->backend, loop_now_ms(x->lb_loop->loop));
         retry_fresh(x);
         return;
     }

@@ -203,13 +203,14 @@ def test_unsafe_requests_back_to_back_use_one_connection(world):
     assert len(w.connections) == 1
 
 
-def test_no_unsafe_request_is_lost_or_repeated_where_each_response_is_followed_by_a_close(world):
-    """The close is not announced, and crosses the next request."""
+def test_one_unsafe_request_at_most_is_lost_and_none_repeated_where_each_response_is_followed_by_a_close(world):
+    """The close is not announced, and crosses the next request: a request that came just before it is lost by a reset."""
     w = world.scripted(lambda c: c.read_request() and c.respond(b'hello'))
     lb = world.resumelb(static(w.address), threads=1)
-    for i in range(200):
-        assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
-    assert [r[0].split()[1] for r in w.requests] == [b'/%d' % i for i in range(200)]
+    statuses = [lb.get('/%d' % i, method='POST', body=b'x').status for i in range(200)]
+    lost = [i for i in range(200) if statuses[i] == 502]
+    assert len(lost) <= 1 and statuses.count(200) == 200 - len(lost)
+    assert [r[0].split()[1] for r in w.requests] == [b'/%d' % i for i in range(200) if i not in lost]
 
 
 def test_no_unsafe_request_is_sent_on_a_connection_that_was_closed_after_its_response(world):

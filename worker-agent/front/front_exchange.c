@@ -448,6 +448,8 @@ static void on_front_error(void *context, const struct http1_client_failure *fai
     bool late = failure->error == ERR_TIMEOUT;
 
     x->touched |= failure->written;
+    if (dead && failure->written)
+        conn_restrict(x->at_slot.backend, loop_now_ms(x->front->loop));
     if (dead && !x->retried && x->response != NULL && (x->safe || !failure->written)) {
         retry_fresh(x);
         return;
@@ -663,21 +665,22 @@ static void on_front_connected(void *context, struct http1_client_conn *c, enum 
 
 static void connect_to_process(struct front_exchange *x)
 {
+    struct conn_backend *b = x->at_slot.backend; /* NULL: passed on */
     uint64_t unsafe_idle_ms = settings_of(x)->unsafe_reuse_idle_ms;
-    const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
-                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms};
-
+    struct conn_checkout o = {.fresh = x->retried, .max_idle_ms = x->safe ? 0 : unsafe_idle_ms};
     enum conn_result r = CONN_OPEN;
 
+    if (!x->safe && !x->passed_on)
+        o.fresh |= unsafe_idle_ms == 0 || conn_is_restricted(b, loop_now_ms(x->front->loop));
     if (!x->passed_on)
-        r = conn_checkout(x->at_slot.backend, x->front->loop, &o, &x->waiter);
+        r = conn_checkout(b, x->front->loop, &o, &x->waiter);
     ASSERT(r != CONN_WAIT); /* connections are not limited */
     if (r == CONN_REUSED) {
         x->conn = http1_client_of_pooled(x->waiter.conn);
         send_request(x);
     } else if (r == CONN_OPEN) {
         x->attempt =
-            http1_client_connect_tls(x->front->loop, &x->at_slot.addr, NULL, x->at_slot.backend,
+            http1_client_connect_tls(x->front->loop, &x->at_slot.addr, NULL, b,
                                      settings_of(x)->connect_timeout_ms, on_front_connected, x);
     } else {
         on_no_connection(x, ERR_CONNECT_REFUSED);

@@ -80,6 +80,7 @@ static void checkout_closes_dead_connections_in_transit(void **state)
     assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
     assert_ptr_equal(a->w.conn, &good->pooled);
     assert_int_equal(atomic_load(&f->counts.closed), 1);
+    assert_true(conn_is_restricted(f->b, loop_now_ms(f->loops[0]))); /* it ended after one use */
     give_back(f, good);
     gone(a);
 }
@@ -233,6 +234,27 @@ static void connections_idle_for_too_long_are_not_taken(void **state)
     assert_int_equal(atomic_load(&f->counts.closed), 1);
     conn_not_opened(f->b);
     conn_not_opened(f->b);
+    gone(a);
+}
+
+static void
+a_backend_that_ends_connections_after_their_first_use_is_restricted_for_a_minute(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_conn *c = opened(f, 0);
+    struct asker *a = asker();
+
+    give_back(f, c);
+    uint64_t now_ms = loop_now_ms(f->loops[0]);
+    conn_ended_idle(&c->pooled, now_ms + 1000); /* it was idle for long */
+    assert_false(conn_is_restricted(f->b, now_ms + 1000));
+    conn_ended_idle(&c->pooled, now_ms + 999);
+    assert_true(conn_is_restricted(f->b, now_ms + 999 + 59999));
+    assert_false(conn_is_restricted(f->b, now_ms + 999 + 60000));
+    assert_int_equal(ask(f, 0, &any, a), CONN_REUSED);
+    give_back(f, c);
+    conn_ended_idle(&c->pooled, now_ms + 60999); /* it was used twice */
+    assert_false(conn_is_restricted(f->b, now_ms + 60999));
     gone(a);
 }
 
@@ -429,6 +451,7 @@ int main(void)
         TEST(a_forgotten_connection_leaves_room_for_the_next),
         TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),
+        TEST(a_backend_that_ends_connections_after_their_first_use_is_restricted_for_a_minute),
         TEST(recycling_closes_what_has_been_idle_for_the_time_out),
         TEST(room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop),
         TEST(a_raised_limit_serves_those_that_wait_at_once),

@@ -229,6 +229,30 @@ static void a_get_on_a_dead_idle_connection_is_sent_again(void **state)
     rig_end(r);
 }
 
+static void
+a_post_uses_no_idle_connection_of_a_process_that_just_closed_one_on_a_request(void **state)
+{
+    struct agent_rig *r = rig_start(.settings = NULL);
+
+    (void)state;
+    rig_plan(r, RIG_OK, "$close", RIG_OK, RIG_OK, RIG_OK);
+    rig_get(r, "/a");
+    rig_client_got(r, RIG_GOT_OK);
+    rig_get(r, "/b"); /* is sent twice */
+    rig_client_got(r, RIG_GOT_OK);
+    rig_post(r, "/c", "body");
+    rig_client_got(r, RIG_GOT_OK);
+    assert_int_not_equal(rig_call(r, 3)->connection, rig_call(r, 2)->connection);
+    rig_pass(r, 60000);
+    rig_get(r, "/d");
+    rig_client_got(r, RIG_GOT_OK);
+    rig_plan(r, RIG_OK);
+    rig_post(r, "/e", "body");
+    rig_client_got(r, RIG_GOT_OK);
+    assert_int_equal(rig_call(r, 5)->connection, rig_call(r, 4)->connection);
+    rig_end(r);
+}
+
 static void a_get_is_sent_again_once_only(void **state)
 {
     struct agent_rig *r = rig_start(.settings = "concurrency: 2");
@@ -613,6 +637,8 @@ int main(void)
         cmocka_unit_test(a_response_that_ends_early_is_cut_for_the_client),
         cmocka_unit_test(a_process_that_dies_after_its_head_was_sent_cuts_the_response),
         cmocka_unit_test(a_get_on_a_dead_idle_connection_is_sent_again),
+        cmocka_unit_test(
+            a_post_uses_no_idle_connection_of_a_process_that_just_closed_one_on_a_request),
         cmocka_unit_test(a_get_is_sent_again_once_only),
         cmocka_unit_test(a_post_that_was_written_is_not_sent_again),
         cmocka_unit_test(a_get_on_a_new_connection_is_not_sent_again),
