@@ -413,8 +413,11 @@ static void start_query(struct query *q)
 {
     struct resolver *r = q->lookup->resolver;
     ares_channel channel = r->channels[q->channel];
-    /* Sorting would connect a socket for each address. */
-    const struct ares_addrinfo_hints hints = {.ai_family = q->family, .ai_flags = ARES_AI_NOSORT};
+    /* c-ares 1.18 leaks memory if /etc/hosts has "localhost", but not of the family that is asked
+     * for; addresses of the other one are ignored. Sorting would connect a socket for each. */
+    bool local = strcasecmp(q->name, "localhost") == 0;
+    const struct ares_addrinfo_hints hints = {.ai_family = local ? AF_UNSPEC : q->family,
+                                              .ai_flags = ARES_AI_NOSORT};
 
     if (q->lookup->request == NULL) {
         end_query(q, ARES_SUCCESS);
