@@ -42,8 +42,8 @@ class Worker:
 
 
 def start(world, *workers, **settings):
-    """Nothing but a probe readmits a worker."""
-    return world.resumelb({'workers': [w.address for w in workers], 'first_byte_timeout': '300ms', 'eject_after': 2,
+    """Nothing but a probe readmits a worker. None is slow before hang()."""
+    return world.resumelb({'workers': [w.address for w in workers], 'first_byte_timeout': '10m', 'eject_after': 2,
                            'eject_time': '10m', 'eject_time_max': '1h', **settings})
 
 
@@ -55,6 +55,7 @@ def hang(lb, a, b, method='GET'):
     """Freezes the worker that gets requests, and sends more until it is ejected. Returns it, and the other."""
     hung, other = (a, b) if lb.get('/name').body == b'a' else (b, a)
     freeze(hung.process.pid)
+    lb.change(first_byte_timeout='1s')
 
     def asked():
         lb.get('/name', method=method, body=b'x' if method == 'POST' else None)
