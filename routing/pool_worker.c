@@ -75,6 +75,11 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
         atomic_store_explicit(&w->report, report, memory_order_relaxed);
 }
 
+uint64_t worker_in_flight(const struct worker *w)
+{
+    return worker_backlog(w);
+}
+
 void worker_declined(struct worker *w, uint64_t now_ms)
 {
     atomic_store_explicit(&w->full_until_ms, now_ms + WORKER_REJECTION_MS, memory_order_relaxed);

@@ -46,6 +46,9 @@ void worker_unref(struct worker *w);
  */
 void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
 
+/* The requests in flight at W from this load balancer. Any loop; acquires no lock. */
+uint64_t worker_in_flight(const struct worker *w);
+
 /* W has rejected a request before it received any byte. Until it responds to one, or
  * WORKER_REJECTION_MS, it is picked only if all others are excluded or have rejected one. Any loop;
  * acquires no lock. */

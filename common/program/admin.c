@@ -101,6 +101,7 @@ enum route_kind {
     ROUTE_ASSET,
     ROUTE_METRICS,
     ROUTE_LIVE,
+    ROUTE_STREAM,
     ROUTE_ACTION,
     ROUTE_ORDER,
     ROUTE_ITEM
@@ -109,7 +110,7 @@ enum route_kind {
 static const char *const methods[] = {
     [ROUTE_PAGE] = "GET, HEAD",    [ROUTE_HEALTH] = "GET, HEAD", [ROUTE_ASSET] = "GET, HEAD",
     [ROUTE_METRICS] = "GET, HEAD", [ROUTE_LIVE] = "GET",         [ROUTE_ACTION] = "POST",
-    [ROUTE_ORDER] = "POST",        [ROUTE_ITEM] = "PUT, DELETE",
+    [ROUTE_STREAM] = "GET",        [ROUTE_ORDER] = "POST",       [ROUTE_ITEM] = "PUT, DELETE",
 };
 
 struct route {
@@ -123,6 +124,7 @@ struct route {
     admin_metrics_fn metrics; /* METRICS */
     admin_item_fn handle;     /* ITEM */
     struct slice bytes;       /* ASSET */
+    int (*start)(void *context, struct http_response *response); /* STREAM */
 };
 
 struct admin {
@@ -488,6 +490,11 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         respond_error(call, 405);
     } else if (r->kind == ROUTE_LIVE) {
         respond_live(call, a, r, query);
+    } else if (r->kind == ROUTE_STREAM) {
+        int status = r->start(r->context, call);
+
+        if (status != 0)
+            respond_error(call, status);
     } else {
         respond_route(call, a, r, argument, authorized);
     }
@@ -588,6 +595,12 @@ void admin_add_health(struct admin *a, admin_fn ready, void *context)
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
 {
     add_route(a, ROUTE_METRICS, "/metrics", METRICS_TEXT_TYPE, NULL, context)->metrics = metrics;
+}
+
+void admin_add_stream(struct admin *a, const char *path,
+                      int (*start)(void *context, struct http_response *response), void *context)
+{
+    add_route(a, ROUTE_STREAM, path, NULL, NULL, context)->start = start;
 }
 
 static void add_asset(struct admin *a, const char *path, const char *content_type,

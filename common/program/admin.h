@@ -53,6 +53,13 @@ void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
  * from /live, once a second, each listener with its query. The number of listeners is bounded.
  */
 void admin_add_status_page(struct admin *a, struct slice script, admin_fn state, void *context);
+/*
+ * Serves PATH by START, which responds as long as it likes; it must end its responses before
+ * admin_stop. START returns 0, having set events and context of the response and started it, or the
+ * status of an error.
+ */
+void admin_add_stream(struct admin *a, const char *path,
+                      int (*start)(void *context, struct http_response *response), void *context);
 enum {
     /* Maximum length of an action's argument, such as an instance. */
     ADMIN_ARGUMENT_MAX = 64,

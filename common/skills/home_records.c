@@ -272,6 +272,82 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
 
 /* ---- publishing ---- */
 
+const struct home_record *home_records_find(const struct home_records *h, struct slice cls)
+{
+    struct class_entry *e = classes_find(&h->classes, cls);
+
+    return e != NULL ? record_of(e) : NULL;
+}
+
+static uint64_t time_before(uint64_t now_us, uint64_t age_ms)
+{
+    return now_us > age_ms * 1000 ? now_us - age_ms * 1000 : 1;
+}
+
+void home_records_set(struct home_records *h, const struct home_row *row, uint64_t now_us)
+{
+    struct class_entry *e = classes_find(&h->classes, row->cls);
+
+    classes_request(&h->classes, e);
+    struct home_record *r = record_of(e != NULL ? e : classes_add(&h->classes, row->cls));
+    free(r->from);
+    r->from =
+        row->kind == HOME_REASSIGN ? xasprintf("%.*s", (int)row->from.len, row->from.p) : NULL;
+    r->kind = row->kind;
+    r->since_us = time_before(now_us, row->since_age_ms);
+    r->used_us = time_before(now_us, row->used_age_ms);
+    r->work_us = row->rate * home_tau_us(h->gap_us);
+    r->work_at_us = now_us;
+    mark_changed(h, r);
+}
+
+/* A decision counts before uses, the latest decision before others, and the first use. */
+static bool counts_before(const struct home_record *a, const struct home_record *b)
+{
+    bool decision = a->kind != HOME_USED;
+
+    if (decision != (b->kind != HOME_USED))
+        return decision;
+    return decision ? a->since_us > b->since_us : a->since_us < b->since_us;
+}
+
+bool home_records_merge(const struct home_records *const of[], size_t n, struct slice cls,
+                        uint64_t now_us, struct home_row *out)
+{
+    const struct home_record *best = NULL;
+    double rate = 0;
+    uint64_t used_us = 0;
+
+    for (size_t i = 0; i < n; ++i) {
+        const struct home_record *r = home_records_find(of[i], cls);
+
+        if (r == NULL)
+            continue;
+        rate += home_record_rate(of[i], r, now_us);
+        if (best == NULL || r->used_us > used_us)
+            best = r;
+        used_us = best->used_us;
+    }
+    if (best == NULL)
+        return false;
+    for (size_t i = 0; i < n; ++i) {
+        const struct home_record *r = home_records_find(of[i], cls);
+
+        if (r != NULL && (double)used_us <= (double)r->used_us + home_tau_us(of[i]->gap_us) / 2 &&
+            counts_before(r, best))
+            best = r;
+    }
+    *out = (struct home_row){
+        .cls = cls,
+        .kind = best->kind,
+        .from = slice_of(best->from),
+        .since_age_ms = now_us > best->since_us ? (now_us - best->since_us) / 1000 : 0,
+        .used_age_ms = now_us > used_us ? (now_us - used_us) / 1000 : 0,
+        .rate = rate,
+    };
+    return true;
+}
+
 size_t home_lines_print(const struct home_records *h, uint64_t *cursor, uint64_t now_us,
                         struct text *out)
 {

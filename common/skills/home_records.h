@@ -143,6 +143,17 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out);
 
 /* ---- publishing ---- */
 
+/* Returns the record of CLS, or NULL. */
+const struct home_record *home_records_find(const struct home_records *h, struct slice cls);
+/* The record of a class is what another program has published as ROW, at NOW_US here. */
+void home_records_set(struct home_records *h, const struct home_row *row, uint64_t now_us);
+/*
+ * What one worker would have recorded of CLS if it had received the requests of all N programs that
+ * have the records OF: OUT, with texts of OF. The latest decision that is in use counts; the work
+ * is added up. Returns false if none has a record.
+ */
+bool home_records_merge(const struct home_records *const of[], size_t n, struct slice cls,
+                        uint64_t now_us, struct home_row *out);
 /*
  * Appends all changes after *CURSOR (0: all records), in as many lines as it takes, and advances
  * *CURSOR to the last of them. Returns the number of lines. There are at most MAX_CLASSES records.

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/upstream/http_fetch.h"
 #include "lb/backends/active_check.h"
@@ -58,6 +59,7 @@ static void member_release(void *context)
     conn_backend_release(m->backend);
     tls_peer_unref(m->tls);
     meter_destroy(m->meter);
+    home_records_destroy(m->homes);
     state_file_fini(&m->measured.file);
     free(m);
 }
@@ -94,6 +96,8 @@ struct worker *member_create(const char *name, const char *instance, const char 
         struct meter_settings ms = member_meter_settings(s);
 
         m->meter = meter_create(&ms);
+        if (m->app->lb->peers != NULL)
+            m->homes = home_records_create((size_t)s->max_skills);
     }
     m->worker = worker_create(&(struct worker_options){.name = slice_of(name),
                                                        .instance = slice_of(instance),
@@ -302,6 +306,24 @@ void member_settings_changed(struct member *m)
         meter_set(m->meter, &ms);
         latch_unlock(&m->meter_lock);
     }
+}
+
+/* ---- records for peers ---- */
+
+void member_housed(struct member *m, struct slice cls, const struct home_report *r)
+{
+    latch_lock(&m->homes_lock);
+    home_records_use(m->homes, cls, r->kind, r->from, clock_mono_us());
+    latch_unlock(&m->homes_lock);
+}
+
+void member_home_served(struct member *m, struct slice cls, uint64_t service_us)
+{
+    latch_lock(&m->homes_lock);
+    uint64_t now_us = clock_mono_us();
+    home_records_use(m->homes, cls, HOME_USED, SLICE_NULL, now_us);
+    home_records_served(m->homes, cls, service_us, now_us);
+    latch_unlock(&m->homes_lock);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/latch.h"
 #include "common/net/addr.h"
+#include "common/skills/home_records.h"
 #include "common/skills/meter.h"
 #include "lb/core/application.h"
 #include "lb/rules/budget.h"
@@ -61,6 +62,11 @@ struct member {
     /* Self-measured: the meter under its lock, taken before app->members_lock; NULL: a feed. */
     struct latch meter_lock;
     struct meter *meter;
+    /* Self-measured, and there are peers: what this load balancer decided and used (peers.h), under
+     * its lock, which is the last one; else NULL. */
+    struct latch homes_lock;
+    struct home_records *homes;
+    uint64_t homes_published;      /* the change up to which peers have it; control thread */
     struct self_measured measured; /* self_measure.c's */
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Counters for status page and metrics; relaxed. */
@@ -127,9 +133,15 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
  * waiting requests.
  *   hash    class_hash of CLS
  *   failed  the status was 5xx, or the response is incomplete
+ *   passing M is not a home of CLS
  */
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                   bool failed);
+                   bool failed, bool passing);
+/* A request of CLS is about to be sent to M with the decision R, which is not passing. M has
+ * records (m->homes). */
+void member_housed(struct member *m, struct slice cls, const struct home_report *r);
+/* A request of CLS at M, a home of CLS, has ended. M has records. */
+void member_home_served(struct member *m, struct slice cls, uint64_t service_us);
 /* It did not respond: may eject it for a while. */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
 /* Resets its failure record. */

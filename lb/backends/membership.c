@@ -185,6 +185,19 @@ static uint64_t id_of(struct slice instance)
     return id;
 }
 
+/* With an agent the workers themselves store the homes that the load balancers in the tree share.
+ */
+static bool shares_by_tree(const struct application *a)
+{
+    return a->tree != NULL && a->settings->s.resume != RESUME_FROM_MEASURE;
+}
+
+void membership_set_peers(const struct membership *ms, const uint64_t ids[], size_t n, size_t self)
+{
+    if (!shares_by_tree(ms->app))
+        pool_set_balancers(ms->app->pool, ids, n > 1 ? n : 0, n > 1 ? self : 0);
+}
+
 static void on_balancers_changed(void *context, const struct tree_view *node)
 {
     struct membership *ms = context;
@@ -219,10 +232,9 @@ static void on_balancers_changed(void *context, const struct tree_view *node)
     b->n = n;
     while (self < n && ids[self] != b->own)
         ++self;
-    /* Workers without an agent store no homes to agree on. */
-    bool shared = n > 1 && n <= HOMES_BALANCERS_MAX && self < n &&
-                  a->settings->s.resume != RESUME_FROM_MEASURE;
-    pool_set_balancers(a->pool, b->ids, shared ? n : 0, shared ? self : 0);
+    bool shared = n > 1 && n <= HOMES_BALANCERS_MAX && self < n && shares_by_tree(a);
+    if (shares_by_tree(a))
+        pool_set_balancers(a->pool, b->ids, shared ? n : 0, shared ? self : 0);
     log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", a->name, n,
              shared ? "yes" : "no");
 }

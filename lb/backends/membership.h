@@ -74,6 +74,8 @@ struct membership_figures {
     size_t failing;   /* listed names with a last answer that failed or was empty */
     bool remembered;  /* providers are from a previous run: no response from the tree */
 };
+/* These load balancers decide about homes (pool_set_balancers), unless the tree states them. */
+void membership_set_peers(const struct membership *ms, const uint64_t ids[], size_t n, size_t self);
 /* False: the application has no tree. */
 bool membership_figures(const struct membership *ms, struct membership_figures *out);
 /* Member "tree" of the application's status. */

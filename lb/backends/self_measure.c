@@ -307,7 +307,7 @@ static cold_ void update_pool(struct member *m, struct list *released)
 }
 
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                   bool failed)
+                   bool failed, bool passing)
 {
     struct self_measure *s = m->app->lb->self_measure;
     struct list released;
@@ -318,6 +318,8 @@ void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t s
         atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
     if (m->meter == NULL)
         return;
+    if (m->homes != NULL && !passing)
+        member_home_served(m, cls, service_us);
     latch_lock(&m->meter_lock);
     bool due = meter_add_hashed(m->meter, cls, hash, (double)service_us / 1e6, failed);
     if (due) {

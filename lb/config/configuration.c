@@ -104,6 +104,18 @@ static const char *name_server_problem(const struct text_list *list, size_t i)
     return "expected IPV4, IPV4:PORT, IPV6 or [IPV6]:PORT";
 }
 
+static const char *peer_problem(const struct text_list *list, size_t i)
+{
+    struct addr a;
+
+    if (i >= 15)
+        return "more than 15";
+    if (addr_parse(slice_of(list->items[i]), &a) != ERR_OK ||
+        (a.sa.sa_family != AF_UNIX && addr_port(&a) == 0) || addr_is_wildcard(&a))
+        return "expected IPV4:PORT or [IPV6]:PORT of an admin address";
+    return NULL;
+}
+
 static void check_program(const struct configuration *c, struct diag *d)
 {
     const struct program_settings *s = &c->program;
@@ -114,6 +126,11 @@ static void check_program(const struct configuration *c, struct diag *d)
 
     if (!settings_list_check("resolvers", &s->resolvers, name_server_problem, &at, why))
         config_complain(&c->file, config_item(config_get(root, "resolvers"), at), d, "%s", why);
+    if (!settings_list_check("peers", &s->peers, peer_problem, &at, why))
+        config_complain(&c->file, config_item(config_get(root, "peers"), at), d, "%s", why);
+    if (s->peers.n != 0 && c->admin.n == 0)
+        config_complain(&c->file, config_get(root, "peers"), d,
+                        "peers: there is no admin address at which they can read");
     for (size_t i = 0; i < s->advertise.n; ++i) {
         if (!advertise_valid(s->advertise.items[i])) {
             config_complain(&c->file, config_get(root, "advertise"), d,

@@ -24,6 +24,7 @@ struct lb_front;
 struct http_balance;
 struct lb_parts;
 struct observer;
+struct peers;
 struct resolver;
 struct shared_responses;
 struct self_measure;
@@ -68,6 +69,8 @@ struct lb {
     struct self_measure *self_measure;          /* has its own lock */
     struct data_loops *data_loops;              /* the threads of `loops` */
     struct observer *observer;                  /* control thread only */
+    struct peers *peers;                        /* NULL: none are configured */
+    const char *admin_token;                    /* borrowed; NULL: none */
     struct shared_responses *responses;         /* control thread only */
     struct resolver *resolver;                  /* of names; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */

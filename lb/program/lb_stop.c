@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "lb/backends/membership.h"
+#include "lb/backends/peers.h"
 #include "lb/backends/self_measure.h"
 #include "lb/program/lb_parts.h"
 #include "lb/request/front.h"
@@ -127,6 +128,7 @@ static void begin_drain(struct lb *lb, uint64_t timeout_ms)
         if (lb->applications[i]->membership != NULL)
             membership_unregister(lb->applications[i]->membership);
     }
+    peers_stop(lb->peers);
     data_loops_call(lb, drain_front, NULL, lb);
     timer_start(lb->control, &lb->parts->timer, timeout_ms);
 }

@@ -22,6 +22,7 @@
 #include "common/net/addr.h"
 #include "common/program/privileges.h"
 #include "lb/backends/membership.h"
+#include "lb/backends/peers.h"
 #include "lb/backends/self_measure.h"
 #include "lb/core/traffic.h"
 #include "lb/request/front.h"
@@ -117,7 +118,7 @@ static void on_lb_timer(struct timer *t)
         lb_on_drain_timer(lb);
     if (lb->phase != LB_STARTING)
         return;
-    bool settled = true;
+    bool settled = peers_settled(lb->peers);
     for (size_t i = 0; i < lb->napplications && settled; ++i)
         settled = membership_settled(lb->applications[i]->membership);
     if (settled || loop_now_ms(lb->control) >= p->listen_by_ms)
@@ -149,6 +150,7 @@ static void on_fronts_made(void *context)
         if (e != ERR_OK)
             return;
     }
+    peers_start(lb->peers);
     p->listen_by_ms = loop_now_ms(lb->control) + lb->settings.start_wait_ms;
     timer_start(lb->control, &p->timer, 0);
 }
@@ -364,6 +366,7 @@ static void lb_destroy(struct lb *lb)
     upgrade_fini(&p->upgrade);
     resolver_destroy(lb->resolver);
     admin_destroy(p->admin);
+    peers_destroy(lb->peers);
     if (lb->control != NULL) {
         /* Frees objects that were deferred in the last turn. */
         loop_settle(lb->control);
@@ -415,6 +418,8 @@ static int lb_run(unused_ void *context, void *config, const struct daemon_line 
         char *servers = lb_name_servers(&lb->settings);
         lb->resolver = resolver_create(lb->control, servers);
         free(servers);
+        lb->admin_token = p->config.admin.s.token;
+        lb->peers = peers_create(lb);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);
         data_loops_call(lb, make_front, on_fronts_made, lb);

@@ -48,7 +48,7 @@ static void record_service(struct exchange *x, bool failed)
 
     x->service_us = took_us > x->paused_us ? took_us - x->paused_us : 0;
     x->served = (struct pool_served){.service_us = x->service_us, .failed = failed};
-    member_served(x->member, x->cls, x->cls_hash, x->service_us, failed);
+    member_served(x->member, x->cls, x->cls_hash, x->service_us, failed, x->pick.passing);
     stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
 
@@ -493,7 +493,10 @@ void exchange_forward(struct exchange *x)
         .kind = x->pick.home,
         .from = slice_of(x->pick.home_from != NULL ? worker_name(x->pick.home_from) : NULL),
     };
-    bool reports = (home.passing || home.kind != HOME_USED) && x->member->has_feed;
+    bool decides = home.passing || home.kind != HOME_USED;
+    bool reports = decides && x->member->has_feed;
+    if (decides && !home.passing && x->member->homes != NULL)
+        member_housed(x->member, x->cls, &home);
     struct slice body = x->req->body;
     struct slice head = exchange_head(x, reports ? &home : NULL);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {

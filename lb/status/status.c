@@ -4,6 +4,7 @@
  * pool in pieces (pool_scan), the rest as it is at the moment.
  */
 #include "lb/status/status.h"
+#include "lb/backends/peers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -367,6 +368,7 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
         access_log_count(lb->access_log, &lines);
     json_put_int(&w, "access_log_dropped", (int64_t)lines.dropped);
     state_files_describe(&w);
+    peers_describe(lb->peers, &w);
     json_open_object(&w, "unrouted");
     for (int o = 0; o < OUTCOMES; ++o) {
         uint64_t n = load_relaxed(&lb->unrouted[o]);

@@ -3,6 +3,7 @@
  * The table of pages, the small ones among them, and the state that the status page shows
  * (lb/status/assets/page.js).
  */
+#include "lb/backends/peers.h"
 #include "lb/status/status.h"
 
 #include <stdlib.h>
@@ -257,6 +258,7 @@ void status_add(struct lb *lb, struct admin *a)
                           page_live, lb);
     admin_add(a, "/settings.json", json, page_settings, lb);
     admin_add(a, "/events", json, page_events, lb);
+    admin_add_stream(a, "/peers/stream", peers_serve, lb);
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
     admin_add(a, "/explain", json, status_explain, lb);

@@ -167,6 +167,50 @@ static void lines_contain_each_change_once_and_decisions_are_due_sooner(void **s
     home_records_destroy(h);
 }
 
+static void set(struct home_records *h, const char *cls, enum home_kind kind, const char *from,
+                uint64_t since_s, uint64_t used_s, double rate)
+{
+    home_records_set(h,
+                     &(struct home_row){.cls = slice_of(cls),
+                                        .kind = kind,
+                                        .from = slice_of(from),
+                                        .since_age_ms = since_s * 1000,
+                                        .used_age_ms = used_s * 1000,
+                                        .rate = rate},
+                     START);
+    home_records_check(h);
+}
+
+static void records_of_several_are_merged_to_the_latest_decision_that_is_in_use(void **state)
+{
+    struct home_records *of[3];
+    struct home_row row;
+
+    (void)state;
+    for (size_t i = 0; i < 3; ++i)
+        of[i] = home_records_create(10);
+    const struct home_records *const all[] = {of[0], of[1], of[2]};
+    assert_false(home_records_merge(all, 3, SLICE_LIT("a"), START, &row));
+    set(of[0], "a", HOME_NEW, "", 9, 2, 0.1);
+    set(of[1], "a", HOME_REASSIGN, "w1", 5, 4, 0.2);
+    set(of[2], "a", HOME_USED, "", 3, 1, 0.3);
+    assert_true(home_records_merge(all, 3, SLICE_LIT("a"), START, &row));
+    assert_int_equal(row.kind, HOME_REASSIGN);
+    assert_true(slice_is(row.from, "w1"));
+    assert_int_equal(row.since_age_ms, 5000);
+    assert_int_equal(row.used_age_ms, 1000);
+    assert_true(fabs(row.rate - 0.6) < 1e-9);
+    /* Decisions that their load balancers did not follow for long do not count. */
+    set(of[0], "b", HOME_NEW, "", 90, 20, 0);
+    set(of[1], "b", HOME_USED, "", 8, 7, 0);
+    set(of[2], "b", HOME_USED, "", 6, 1, 0);
+    assert_true(home_records_merge(all, 3, SLICE_LIT("b"), START, &row));
+    assert_int_equal(row.kind, HOME_USED);
+    assert_int_equal(row.since_age_ms, 8000);
+    for (size_t i = 0; i < 3; ++i)
+        home_records_destroy(of[i]);
+}
+
 static void the_number_of_records_is_bounded(void **state)
 {
     struct home_records *h = home_records_create(10);
@@ -190,6 +234,7 @@ int main(void)
         cmocka_unit_test(work_fades),
         cmocka_unit_test(a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes),
         cmocka_unit_test(lines_contain_each_change_once_and_decisions_are_due_sooner),
+        cmocka_unit_test(records_of_several_are_merged_to_the_latest_decision_that_is_in_use),
         cmocka_unit_test(the_number_of_records_is_bounded),
     };
 

@@ -59,7 +59,8 @@ static void restart(struct control *c)
 static void serve(struct worker *w, const char *cls, unsigned n, uint64_t service_us)
 {
     for (unsigned i = 0; i < n; ++i)
-        member_served(member_of(w), slice_of(cls), class_hash(slice_of(cls)), service_us, false);
+        member_served(member_of(w), slice_of(cls), class_hash(slice_of(cls)), service_us, false,
+                      false);
 }
 
 /* The score the pool has for CLS at its only worker; 0: none. */
@@ -200,7 +201,7 @@ static void errors_responded_fast_raise_no_score(void **state)
     serve(w, "a", HISTORY, 20000);
     double before = score(c, "a");
     for (unsigned i = 0; i < 10 * HISTORY; ++i)
-        member_served(member_of(w), SLICE_LIT("a"), class_hash(SLICE_LIT("a")), 10, true);
+        member_served(member_of(w), SLICE_LIT("a"), class_hash(SLICE_LIT("a")), 10, true, false);
     assert_true(score(c, "a") <= before * 1.01);
     assert_int_equal(atomic_load(&member_of(w)->failures), 10 * HISTORY);
     leave(c, w);

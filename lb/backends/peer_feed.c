@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads the stream of a peer. Either a fetch is in progress or the timer for the next one is
+ * running. A peer that cannot be reached changes nothing for requests.
+ */
+#include "common/base/log.h"
+#include "common/skills/resume.h"
+#include "lb/backends/membership.h"
+#include "lb/backends/peers_internal.h"
+#include "lb/core/lb.h"
+
+enum {
+    /* The pause before an absent peer is tried again, doubling: it is found again within 2 s. */
+    PAUSE_MIN_MS = 100,
+    PAUSE_MAX_MS = 1000,
+    CONNECT_MS = 1000,
+    /* Without a line for this long the stream is broken; one is sent every second. */
+    SILENCE_MS = 5000,
+};
+
+static void connect_now(struct timer *t);
+
+static void close_stream(struct lb_peer *p)
+{
+    bool was_open = p->open;
+
+    timer_stop(&p->timer);
+    http_fetch_stop(&p->fetch);
+    text_clear(&p->line);
+    p->open = false;
+    p->application = NULL;
+    p->instance[0] = '\0';
+    for (size_t i = 0; i < p->all->lb->napplications; ++i) {
+        p->applications[i].same = false;
+        map_for_each (struct peer_worker, w, &p->applications[i].workers, by_name)
+            w->in_flight = 0;
+    }
+    if (was_open)
+        peers_changed(p->all);
+}
+
+/* WHY is for the log and the status. */
+static void fail_peer(struct lb_peer *p, const char *why)
+{
+    if (!p->failing || strcmp(why, p->failed) != 0)
+        log_warn(NULL, p->open ? "peer-lost" : "peer-not-connected", "peer=%s reason=\"%s\"",
+                 p->name, why);
+    if (why != p->why)
+        snprintf(p->why, sizeof(p->why), "%s", why);
+    p->failing = !p->open;
+    snprintf(p->failed, sizeof(p->failed), "%s", why);
+    close_stream(p);
+    p->settled = true;
+    timer_start(p->all->lb->control, &p->timer, p->pause_ms);
+    p->pause_ms = p->pause_ms * 2 < PAUSE_MAX_MS ? p->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+/* ---- lines ---- */
+
+static struct application *find_application(const struct lb_peer *p, struct slice name)
+{
+    const struct lb *lb = p->all->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        struct application *a = lb->applications[i];
+
+        if (slice_is(name, a->name))
+            return p->applications[a->number].same ? a : NULL;
+    }
+    return NULL;
+}
+
+/* The first line: {"v":1,"balancer":INSTANCE,"applications":{NAME:FINGERPRINT}}. */
+static const char *take_first(struct lb_peer *p, const json_t *line)
+{
+    const struct lb *lb = p->all->lb;
+    struct slice instance = json_text(line, "balancer");
+    const json_t *applications = json_object_get(line, "applications");
+
+    if (json_integer_value(json_object_get(line, "v")) != 1)
+        return "not version 1";
+    if (instance.len != PEER_INSTANCE_LEN || !json_is_object(applications))
+        return "not the stream of a load balancer";
+    for (size_t i = 0; i < instance.len; ++i) {
+        if (ascii_hex_digit(instance.p[i]) < 0)
+            return "invalid instance";
+    }
+    /* A name may stand for all load balancers. */
+    if (slice_is(instance, lb->instance))
+        return "the address of this load balancer";
+    snprintf(p->instance, sizeof(p->instance), "%.*s", SLICE_FMT(instance));
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct application *a = lb->applications[i];
+
+        p->applications[i].same =
+            slice_is(json_text(applications, a->name), classifier_fingerprint(a->classifier));
+    }
+    p->open = true;
+    p->failing = false;
+    p->pause_ms = PAUSE_MIN_MS;
+    p->why[0] = '\0';
+    log_info_folded(NULL, "peer-connected", "peer=%s instance=%s", p->name, p->instance);
+    peers_changed(p->all);
+    return NULL;
+}
+
+/* {"v":1,"application":NAME,"in_flight":{WORKER:N}}: workers that are not in it have none. */
+static const char *take_in_flight(struct lb_peer *p, json_t *counts)
+{
+    const struct application *a = p->application;
+    const char *name;
+    json_t *v;
+
+    json_object_foreach (counts, name, v) {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+            json_integer_value(v) > PEER_IN_FLIGHT_MAX)
+            return "invalid number of requests";
+    }
+    if (a == NULL)
+        return NULL;
+    json_object_foreach (counts, name, v) {
+        const struct backend *b = peers_find_worker(a, slice_of(name));
+
+        if (b != NULL)
+            (void)peers_worker(p, a, b);
+    }
+    map_for_each (struct peer_worker, w, &p->applications[a->number].workers, by_name) {
+        const struct backend *b = peers_find_worker(a, slice_of(w->name));
+        uint64_t before = w->in_flight;
+
+        w->in_flight = (uint64_t)json_integer_value(json_object_get(counts, w->name));
+        if (b != NULL && (before != 0 || w->in_flight != 0))
+            peers_take_in_flight(p->all, a, b);
+    }
+    return NULL;
+}
+
+/* Returns NULL, or why the stream is rejected. */
+static const char *take_object(struct lb_peer *p, const json_t *line)
+{
+    json_t *counts = json_object_get(line, "in_flight");
+    struct slice worker = json_text(line, "worker");
+
+    if (!json_is_object(line))
+        return "not a JSON object";
+    if (!p->open)
+        return take_first(p, line);
+    if (json_is_string(json_object_get(line, "end")))
+        return "ended";
+    p->application = find_application(p, json_text(line, "application"));
+    if (json_is_object(counts))
+        return take_in_flight(p, counts);
+    if (worker.len > HOME_FROM_MAX)
+        return "name of a worker over its limit";
+    snprintf(p->worker, sizeof(p->worker), "%.*s", SLICE_FMT(worker));
+    return NULL;
+}
+
+static const char *take_line(struct lb_peer *p, struct slice bytes)
+{
+    struct home_line homes;
+    json_t *object = NULL;
+
+    /* The first empty line follows all that the peer knew at the beginning of the stream. */
+    p->settled |= p->open && bytes.len == 0;
+    if (bytes.len == 0)
+        return NULL;
+    if (p->open && home_line_is(bytes)) {
+        if (home_line_parse(bytes, &homes, p->why) != ERR_OK)
+            return p->why;
+        if (p->application != NULL)
+            peers_take_homes(p, p->application, slice_of(p->worker), &homes);
+        home_line_fini(&homes);
+        return NULL;
+    }
+    if (json_parse(bytes, RESUME_LINE_MAX, &object, p->why) != ERR_OK)
+        return p->why;
+    const char *why = take_object(p, object);
+    json_decref(object);
+    return why;
+}
+
+/* ---- the request ---- */
+
+static void on_head(struct http_fetch *fetch, const struct http1_head *head)
+{
+    struct lb_peer *p = container_of(fetch, struct lb_peer, fetch);
+    char why[80];
+
+    if (head->status == 200)
+        return;
+    snprintf(why, sizeof(why),
+             head->status == 401 ? "status 401: it has another token" : "status %d", head->status);
+    fail_peer(p, why);
+}
+
+/* A line is taken over as a whole; after an invalid one, nothing of the stream is. */
+static void on_body(struct http_fetch *fetch, struct slice bytes)
+{
+    struct lb_peer *p = container_of(fetch, struct lb_peer, fetch);
+
+    http_fetch_extend(fetch, SILENCE_MS);
+    while (bytes.len > 0) {
+        const char *end = memchr(bytes.p, '\n', bytes.len);
+        struct slice part = {bytes.p, end != NULL ? (size_t)(end - bytes.p) : bytes.len};
+        const char *why = "line over its limit";
+
+        if (p->line.len + part.len <= RESUME_LINE_MAX) {
+            text_add(&p->line, part);
+            if (end == NULL)
+                return;
+            why = take_line(p, text_slice(&p->line));
+        }
+        if (why != NULL) {
+            fail_peer(p, why);
+            return;
+        }
+        text_clear(&p->line);
+        bytes = (struct slice){end + 1, bytes.len - part.len - 1};
+    }
+}
+
+static void on_done(struct http_fetch *fetch, enum err e)
+{
+    struct lb_peer *p = container_of(fetch, struct lb_peer, fetch);
+
+    fail_peer(p, e == ERR_OK ? "ended without its end line" : err_text(e));
+}
+
+static void connect_now(struct timer *t)
+{
+    static const struct http_fetch_events events = {
+        .on_head = on_head, .on_body = on_body, .done = on_done};
+    struct lb_peer *p = container_of(t, struct lb_peer, timer);
+    const struct lb *lb = p->all->lb;
+    struct http_fetch_request q = {.addr = &p->addr,
+                                   .connect_timeout_ms = CONNECT_MS,
+                                   .timeout_ms = SILENCE_MS,
+                                   .events = &events};
+
+    text_addf(&q.bytes,
+              "GET /peers/stream HTTP/1.1\r\n"
+              "Host: %s\r\n"
+              "Accept: application/x-resumelb-resume+jsonl\r\n",
+              p->addr.sa.sa_family == AF_UNIX ? "localhost" : p->name);
+    if (lb->admin_token != NULL)
+        text_addf(&q.bytes, "Authorization: Bearer %s\r\n", lb->admin_token);
+    text_add(&q.bytes, SLICE_LIT("\r\n"));
+    http_fetch_start(&p->fetch, lb->control, &q);
+}
+
+void peer_feed_start(struct lb_peer *p)
+{
+    p->pause_ms = PAUSE_MIN_MS;
+    timer_init(&p->timer, connect_now);
+    connect_now(&p->timer);
+}
+
+void peer_feed_stop(struct lb_peer *p)
+{
+    close_stream(p);
+    text_fini(&p->line);
+}
