@@ -71,6 +71,7 @@ struct source {
     /* backend->missing: it had them just now; what that means is not decided yet. */
     struct list vanished;
     size_t window_base; /* registered when the present window began */
+    size_t held_base;   /* registered before most of them vanished, and were held */
     struct timer window;
 };
 
@@ -160,6 +161,10 @@ void source_fini(struct source *s);
  * NULL: there are none. Compares it with the last one. Then membership_update.
  */
 void source_report(struct source *s, json_t *found);
+/* The reading of S that was reported is of all its workers at one time, as the response of a name
+ * server is: if it has most of those again that it had before others were held, the others have
+ * been removed. Then membership_update. */
+void source_end_hold(struct source *s);
 /* The same, but what is missing in it was removed on purpose: it is not held. */
 void source_replace(struct source *s, json_t *found);
 /* Why a provider would be rejected; NULL: it would not, or that depends on what NAME resolves to.

@@ -232,6 +232,7 @@ static void on_answer(void *context, const struct resolve_answer *a)
     log_info_folded(NULL, "worker-resolved", "application=%s worker=%s count=%zu",
                     n->host.app->name, n->host.text, a->n);
     source_report(&n->source, found);
+    source_end_hold(&n->source);
     membership_update(n->source.membership);
     store_name(n);
 }

@@ -32,7 +32,7 @@ enum {
  *                            | yes                                        only
  *                          held --> registered again; or refuted: its stream has an end line, its
  *                                   address refuses; or no sign of life for providers_hold; or an
- *                                   operator confirms the removal
+ *                                   operator confirms the removal; or its name has most again
  */
 
 void membership_find_again(struct backend *b)
@@ -74,6 +74,7 @@ static void on_window_over(struct timer *t)
     size_t n = list_length(&s->vanished);
     bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)s->window_base;
     if (all) {
+        s->held_base = s->window_base;
         log_warn(
             NULL, "registrations-held",
             "application=%s count=%zu total=%zu reason=\"more than discovery_max_drop ended at "
@@ -103,6 +104,23 @@ static void give_up(struct backend *b, const char *why)
                     b->app->name, b->name, why);
     membership_find_again(b);
     membership_touch(b);
+}
+
+void source_end_hold(struct source *s)
+{
+    struct membership *ms = s->membership;
+    double max = ms->app->settings->s.discovery_max_drop * (double)s->held_base;
+    size_t n = 0;
+    struct backend *b;
+
+    list_for_each_entry (b, &ms->held.list, missing)
+        n += b->lost_by == s;
+    if ((double)n > max || s->nregistered + n < s->held_base)
+        return;
+    list_for_each_entry_safe (b, &ms->held.list, missing) {
+        if (b->lost_by == s)
+            give_up(b, "most of the others are back");
+    }
 }
 
 size_t membership_confirm_removal(struct membership *ms, struct slice worker)

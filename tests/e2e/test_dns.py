@@ -125,6 +125,22 @@ def test_an_application_grows_and_shrinks_under_load_without_a_failed_request(wo
         assert known(lb) == addresses(workers, 0, 1)
 
 
+def test_a_worker_that_left_while_the_name_had_no_addresses_leaves_with_the_next_response(world, server, workers):
+    server.records[NAME + '.'] = records(0, 1, 2, 3)
+    lb = start(world, server, workers)
+    wait_known(lb, addresses(workers, 0, 1, 2, 3))
+    server.records[NAME + '.'] = []
+    wait_until(lambda: lb.app()['tree']['held'] == 4, 'held workers')
+    server.records[NAME + '.'] = records(3, 4)      # more than half of them are still missing: they stay
+    wait_known(lb, addresses(workers, 0, 1, 2, 3, 4))
+    assert lb.app()['tree']['held'] == 3
+    server.records[NAME + '.'] = []
+    wait_until(lambda: lb.app()['tree']['held'] == 5, 'held workers')
+    server.records[NAME + '.'] = records(1, 2, 3, 4)
+    wait_known(lb, addresses(workers, 1, 2, 3, 4))
+    assert lb.app()['tree']['held'] == 0
+
+
 def test_dnsmasq_answers_in_any_order_and_workers_stay(world, workers):
     address = dnsmasq(world, *['--host-record=%s,%s,1' % (NAME, ip(i)) for i in range(5)], '--local=/internal/')
     lb = start(world, type('Server', (), {'address': address}), workers)
