@@ -35,7 +35,7 @@ touch "$image/dev/null" && mount --bind /dev/null "$image/dev/null"
 mount --rbind /proc "$image/proc"
 %s
 mount -o remount,ro "$image"
-exec chroot "$image" /usr/bin/setpriv %s --bounding-set=-all --inh-caps=-all --no-new-privs /usr/bin/env -i PATH=/usr/bin "$@"
+exec /usr/sbin/chroot "$image" /usr/bin/setpriv %s --bounding-set=-all --inh-caps=-all --no-new-privs /usr/bin/env -i PATH=/usr/bin "$@"
 '''
 
 

@@ -26,6 +26,7 @@ ELSEWHERE = {
     r'dev/[\w.-]+( .*)?': 'looked up below; .ci/run does them',
     r'(systemctl|journalctl) .*': 'by tests/package, on a machine with a systemd; their units are looked up below',
     r'docker .*': 'test machines have no docker; tests/package compares stages with the Dockerfile',
+    r"curl -H 'Host: a\.example' http://localhost:8080/": 'asks what docker has started; test_deploy_examples.py has the same configuration',
     r'(cmake --workflow|ctest|/usr/bin/python3 -m pytest|git (config|status|log|tag))( .*)?': 'a developer\'s tools; presets, tests and hooks are looked up below',
     r'\./(measure|traffic)\.py( .*)?|curl -si -H \'Host: harbour-herald.*': 'by test_newspapers.py, on a running example',
     r'/usr/share/zookeeper/bin/zkCli\.sh .*': 'ZooKeeper\'s own shell; test_zookeeper_trees.py executes its commands',
