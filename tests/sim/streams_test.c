@@ -43,7 +43,11 @@ static void a_worker_soon_has_half_of_its_share_whatever_others_serve(void **sta
 {
     static const double services_s[] = {1, 8, 30};
     static const unsigned places[] = {1, 8, 100};
+    /* Half of new sessions; and of those that had begun: a time, or so many service times. */
     const double NEW_S = 2;
+    const double OLD_S = 10;
+    const double OLD_SERVICES = 3;
+    unsigned late = 0;
     struct plan_result r;
 
     (void)state;
@@ -58,8 +62,12 @@ static void a_worker_soon_has_half_of_its_share_whatever_others_serve(void **sta
                           figure(&r, "moved"));
             assert_true(figure(&r, "back_new_s") <= NEW_S);
             assert_true(figure(&r, "added_new_s") <= NEW_S);
+            double old_s =
+                services_s[k] * OLD_SERVICES > OLD_S ? services_s[k] * OLD_SERVICES : OLD_S;
+            late += figure(&r, "back_old_s") > old_s || figure(&r, "added_old_s") > old_s;
         }
     }
+    assert_int_equal(late, 0);
 }
 
 int main(void)
