@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The cost of a routing decision: pool_get + pool_put on a warm pool, by policy and number of
- * threads, and with a shadow policy; and the cost of a check for overload, with and without one.
+ * threads, and with a shadow policy; the memory of a class, with what is stored of its workers; and
+ * the cost of a check for overload, with and without one.
  *
  * pool_bench [WORKERS [CLASSES [PAIRS [POLICY]]]], POLICY one of the policies, or shadow.
  */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,14 @@ static uint64_t next_random(uint64_t *state)
     *state ^= *state >> 7;
     *state ^= *state << 17;
     return *state;
+}
+
+/* Allocated by all threads, large blocks included. */
+static double allocated_bytes(void)
+{
+    struct mallinfo2 m = mallinfo2();
+
+    return (double)(m.uordblks + m.hblkhd);
 }
 
 static void *run(void *arg)
@@ -130,7 +140,11 @@ static void bench_policy(enum pool_policy policy, bool shadowed, struct bench *b
         workers[i] = worker_create(&o);
         pool_new_resume(b->pool, workers[i], &none, "", "", &released);
     }
+    double before = allocated_bytes();
     (void)pair_ns(b, 1); /* warm: every class has a worker */
+    printf("%-14s%-12s %zu workers, %zu classes: %7.1f bytes per class\n", pool_policy_text(policy),
+           shadowed ? "shadow hash" : "", nworkers, b->nclasses,
+           (allocated_bytes() - before) / (double)b->nclasses);
     for (unsigned n = 1; n <= THREADS_MAX; n *= 2)
         printf("%-14s%-12s %zu workers, %zu classes, %u threads: %7.1f ns per get+put\n",
                pool_policy_text(policy), shadowed ? "shadow hash" : "", nworkers, b->nclasses, n,
