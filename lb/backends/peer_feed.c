@@ -4,7 +4,6 @@
  * running. A peer that cannot be reached changes nothing for requests.
  */
 #include "common/base/log.h"
-#include "common/skills/resume.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/peers_internal.h"
 #include "lb/core/lb.h"
@@ -70,30 +69,19 @@ static struct application *find_application(const struct lb_peer *p, struct slic
     return NULL;
 }
 
-/* The first line: {"v":1,"balancer":INSTANCE,"applications":{NAME:FINGERPRINT}}. */
-static const char *take_first(struct lb_peer *p, const json_t *line)
+static const char *take_first(struct lb_peer *p, const struct peer_line *line)
 {
     const struct lb *lb = p->all->lb;
-    struct slice instance = json_text(line, "balancer");
-    const json_t *applications = json_object_get(line, "applications");
 
-    if (json_integer_value(json_object_get(line, "v")) != 1)
-        return "not version 1";
-    if (instance.len != PEER_INSTANCE_LEN || !json_is_object(applications))
-        return "not the stream of a load balancer";
-    for (size_t i = 0; i < instance.len; ++i) {
-        if (ascii_hex_digit(instance.p[i]) < 0)
-            return "invalid instance";
-    }
     /* A name may stand for all load balancers. */
-    if (slice_is(instance, lb->instance))
+    if (slice_is(line->instance, lb->instance))
         return "the address of this load balancer";
-    snprintf(p->instance, sizeof(p->instance), "%.*s", SLICE_FMT(instance));
+    snprintf(p->instance, sizeof(p->instance), "%.*s", SLICE_FMT(line->instance));
     for (size_t i = 0; i < lb->napplications; ++i) {
         const struct application *a = lb->applications[i];
 
         p->applications[i].same =
-            slice_is(json_text(applications, a->name), classifier_fingerprint(a->classifier));
+            slice_is(json_text(line->applications, a->name), classifier_fingerprint(a->classifier));
     }
     p->open = true;
     p->failing = false;
@@ -104,20 +92,12 @@ static const char *take_first(struct lb_peer *p, const json_t *line)
     return NULL;
 }
 
-/* {"v":1,"application":NAME,"in_flight":{WORKER:N}}: workers that are not in it have none. */
-static const char *take_in_flight(struct lb_peer *p, json_t *counts)
+/* Workers that are not in COUNTS have none. */
+static void take_in_flight(struct lb_peer *p, const struct application *a, json_t *counts)
 {
-    const struct application *a = p->application;
     const char *name;
     json_t *v;
 
-    json_object_foreach (counts, name, v) {
-        if (!json_is_integer(v) || json_integer_value(v) < 0 ||
-            json_integer_value(v) > PEER_IN_FLIGHT_MAX)
-            return "invalid number of requests";
-    }
-    if (a == NULL)
-        return NULL;
     json_object_foreach (counts, name, v) {
         const struct backend *b = peers_find_worker(a, slice_of(name));
 
@@ -132,51 +112,45 @@ static const char *take_in_flight(struct lb_peer *p, json_t *counts)
         if (b != NULL && (before != 0 || w->in_flight != 0))
             peers_take_in_flight(p->all, a, b);
     }
-    return NULL;
 }
 
 /* Returns NULL, or why the stream is rejected. */
-static const char *take_object(struct lb_peer *p, const json_t *line)
+static const char *take_read(struct lb_peer *p, const struct peer_line *line)
 {
-    json_t *counts = json_object_get(line, "in_flight");
-    struct slice worker = json_text(line, "worker");
-
-    if (!json_is_object(line))
-        return "not a JSON object";
-    if (!p->open)
+    switch (line->kind) {
+    case PEER_LINE_EMPTY:
+        /* The first empty line follows all that the peer knew at the beginning of the stream. */
+        p->settled |= p->open;
+        break;
+    case PEER_LINE_FIRST:
         return take_first(p, line);
-    if (json_is_string(json_object_get(line, "end")))
+    case PEER_LINE_WORKER:
+        p->application = find_application(p, line->application);
+        snprintf(p->worker, sizeof(p->worker), "%.*s", SLICE_FMT(line->worker));
+        break;
+    case PEER_LINE_HOMES:
+        if (p->application != NULL)
+            peers_take_homes(p, p->application, slice_of(p->worker), &line->homes);
+        break;
+    case PEER_LINE_IN_FLIGHT:
+        p->application = find_application(p, line->application);
+        if (p->application != NULL)
+            take_in_flight(p, p->application, line->counts);
+        break;
+    case PEER_LINE_END:
         return "ended";
-    p->application = find_application(p, json_text(line, "application"));
-    if (json_is_object(counts))
-        return take_in_flight(p, counts);
-    if (worker.len > HOME_FROM_MAX)
-        return "name of a worker over its limit";
-    snprintf(p->worker, sizeof(p->worker), "%.*s", SLICE_FMT(worker));
+    }
     return NULL;
 }
 
 static const char *take_line(struct lb_peer *p, struct slice bytes)
 {
-    struct home_line homes;
-    json_t *object = NULL;
+    struct peer_line line;
+    const char *why = peer_line_read(&line, !p->open, bytes, p->why);
 
-    /* The first empty line follows all that the peer knew at the beginning of the stream. */
-    p->settled |= p->open && bytes.len == 0;
-    if (bytes.len == 0)
-        return NULL;
-    if (p->open && home_line_is(bytes)) {
-        if (home_line_parse(bytes, &homes, p->why) != ERR_OK)
-            return p->why;
-        if (p->application != NULL)
-            peers_take_homes(p, p->application, slice_of(p->worker), &homes);
-        home_line_fini(&homes);
-        return NULL;
-    }
-    if (json_parse(bytes, RESUME_LINE_MAX, &object, p->why) != ERR_OK)
-        return p->why;
-    const char *why = take_object(p, object);
-    json_decref(object);
+    if (why == NULL)
+        why = take_read(p, &line);
+    peer_line_fini(&line);
     return why;
 }
 

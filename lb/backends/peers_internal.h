@@ -7,13 +7,11 @@
 #include "common/upstream/http_fetch.h"
 #include "lb/backends/backend.h"
 #include "lb/backends/peers.h"
+#include "lb/rules/peer_line.h"
 
 enum {
     /* Peers, including this load balancer. */
     PEERS_MAX = 16,
-    PEER_INSTANCE_LEN = 32,
-    /* Requests in flight that a peer may report; more make the line invalid. */
-    PEER_IN_FLIGHT_MAX = 1000000,
 };
 
 /* What a peer has reported of a worker that is known here. */
