@@ -25,11 +25,11 @@ enum peer_line_kind {
 
 struct peer_line {
     enum peer_line_kind kind;
-    struct slice instance;    /* PEER_INSTANCE_LEN hexadecimal digits */
+    struct slice instance;    /* PEER_INSTANCE_LEN lower-case hexadecimal digits */
     json_t *applications;     /* name -> fingerprint */
     struct slice application; /* SLICE_NULL: not stated */
-    struct slice worker;      /* at most HOME_FROM_MAX bytes */
-    json_t *counts;           /* worker -> number */
+    struct slice worker;      /* 1 to HOME_FROM_MAX bytes */
+    json_t *counts;           /* worker, named as above -> number */
     struct home_line homes;
     json_t *object; /* owns the others */
 };
