@@ -47,6 +47,9 @@ static void fail_peer(struct lb_peer *p, const char *why)
     if (why != p->why)
         snprintf(p->why, sizeof(p->why), "%s", why);
     p->failing = !p->open;
+    /* Each new stream has its cost: one that ends at once is opened ever more slowly. */
+    if (p->open && loop_now_ms(p->all->lb->control) - p->opened_ms >= PAUSE_MAX_MS)
+        p->pause_ms = PAUSE_MIN_MS;
     snprintf(p->failed, sizeof(p->failed), "%s", why);
     close_stream(p);
     p->settled = true;
@@ -84,8 +87,8 @@ static const char *take_first(struct lb_peer *p, const struct peer_line *line)
             slice_is(json_text(line->applications, a->name), classifier_fingerprint(a->classifier));
     }
     p->open = true;
+    p->opened_ms = loop_now_ms(lb->control);
     p->failing = false;
-    p->pause_ms = PAUSE_MIN_MS;
     p->why[0] = '\0';
     log_info_folded(NULL, "peer-connected", "peer=%s instance=%s", p->name, p->instance);
     peers_changed(p->all);
@@ -109,6 +112,7 @@ static void take_in_flight(struct lb_peer *p, const struct application *a, json_
         uint64_t before = w->in_flight;
 
         w->in_flight = (uint64_t)json_integer_value(json_object_get(counts, w->name));
+        w->reported_ms = loop_now_ms(p->all->lb->control);
         if (b != NULL && (before != 0 || w->in_flight != 0))
             peers_take_in_flight(p->all, a, b);
     }
@@ -173,7 +177,6 @@ static void on_body(struct http_fetch *fetch, struct slice bytes)
 {
     struct lb_peer *p = container_of(fetch, struct lb_peer, fetch);
 
-    http_fetch_extend(fetch, SILENCE_MS);
     while (bytes.len > 0) {
         const char *end = memchr(bytes.p, '\n', bytes.len);
         struct slice part = {bytes.p, end != NULL ? (size_t)(end - bytes.p) : bytes.len};
@@ -190,6 +193,7 @@ static void on_body(struct http_fetch *fetch, struct slice bytes)
             return;
         }
         text_clear(&p->line);
+        http_fetch_extend(fetch, SILENCE_MS);
         bytes = (struct slice){end + 1, bytes.len - part.len - 1};
     }
 }

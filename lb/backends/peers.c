@@ -66,6 +66,21 @@ struct peer_worker *peers_worker(struct lb_peer *peer, const struct application 
     return w;
 }
 
+/* Removes what PEER has reported of the workers of A; or, if GONE, of those that are gone. */
+static void remove_reported(struct lb_peer *peer, const struct application *a, bool gone)
+{
+    struct map *workers = &peer->applications[a->number].workers;
+
+    map_for_each_safe (struct peer_worker, w, workers, by_name) {
+        if (gone && peers_find_worker(a, slice_of(w->name)) != NULL)
+            continue;
+        map_remove(workers, &w->by_name);
+        home_records_destroy(w->records);
+        free(w->name);
+        free(w);
+    }
+}
+
 /* Whether another address of the same load balancer counts already. */
 static bool is_repeated(const struct lb_peer *peer)
 {
@@ -143,15 +158,18 @@ void peers_take_in_flight(const struct peers *p, const struct application *a,
                           const struct backend *b)
 {
     uint64_t total = worker_in_flight(b->worker);
+    uint64_t now_ms = loop_now_ms(p->lb->control);
+    uint64_t max_age_ms = a->settings->s.backlog_max_age_ms;
 
     for (size_t i = 0; i < p->n; ++i) {
         const struct peer_worker *w = find_reported(&p->items[i], a, b);
 
-        if (w != NULL && p->items[i].open && !is_repeated(&p->items[i]))
+        /* A report of another peer does not make this one's younger. */
+        if (w != NULL && now_ms - w->reported_ms < max_age_ms && p->items[i].open &&
+            !is_repeated(&p->items[i]))
             total += w->in_flight;
     }
-    worker_report(b->worker, total < WORKER_REPORT_MAX ? total : WORKER_REPORT_MAX,
-                  loop_now_ms(p->lb->control));
+    worker_report(b->worker, total < WORKER_REPORT_MAX ? total : WORKER_REPORT_MAX, now_ms);
 }
 
 /* ---- which load balancers there are ---- */
@@ -339,8 +357,11 @@ static void on_tick(struct timer *t)
     struct round r = {.peers = p, .out = &out, .all = ++p->ticks % TICKS_OF_ALL == 0};
 
     timer_start(p->lb->control, t, TICK_MS);
-    for (size_t i = 0; i < p->n; ++i)
+    for (size_t i = 0; i < p->n; ++i) {
         r.publishes |= p->items[i].open;
+        for (size_t k = 0; k < p->lb->napplications && r.all; ++k)
+            remove_reported(&p->items[i], p->lb->applications[k], true);
+    }
     if (list_empty(&p->streams) && !r.publishes)
         return;
     add_round(&r);
@@ -463,16 +484,8 @@ void peers_stop(struct peers *p)
         if (peer->applications == NULL)
             continue; /* not started */
         peer_feed_stop(peer);
-        for (size_t k = 0; k < p->lb->napplications; ++k) {
-            struct map *workers = &peer->applications[k].workers;
-
-            map_for_each_safe (struct peer_worker, w, workers, by_name) {
-                map_remove(workers, &w->by_name);
-                home_records_destroy(w->records);
-                free(w->name);
-                free(w);
-            }
-        }
+        for (size_t k = 0; k < p->lb->napplications; ++k)
+            remove_reported(peer, p->lb->applications[k], false);
         free(peer->applications);
         peer->applications = NULL;
     }

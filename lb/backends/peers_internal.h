@@ -19,7 +19,7 @@ struct peer_worker {
     struct map_node by_name; /* peer_application's */
     char *name;
     struct home_records *records;
-    uint64_t in_flight;
+    uint64_t in_flight, reported_ms;
 };
 
 struct peer_application {
@@ -36,7 +36,7 @@ struct lb_peer {
     /* peer_feed.c's. */
     struct http_fetch fetch;
     struct timer timer; /* the next attempt */
-    uint64_t pause_ms;
+    uint64_t pause_ms, opened_ms;
     struct text line; /* the received part of the present line */
     bool settled, failing;
     bool open; /* its first line was received: it decides, too */

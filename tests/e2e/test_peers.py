@@ -2,6 +2,7 @@
 """Several load balancers in front of workers without agents: they read each other's homes and requests in flight."""
 import json
 import threading
+import time
 
 import pytest
 from support.base import free_ports, wait_until
@@ -163,3 +164,142 @@ def test_lines_that_are_not_valid_end_the_stream_and_change_nothing_for_requests
         ask(lb, s)
     assert all(w['backlog_others'] == 0 for w in lb.workers().values())
     assert homes(lb, 'a') == []
+
+
+def lying(world, workers, *scripts, **more):
+    """A load balancer with a peer for each script(connection, first line), called for each connection; and these peers."""
+    ready = threading.Event()
+    fingerprint = []
+
+    def peer(i, script):
+        def run(c):
+            c.read_request()
+            ready.wait()
+            c.write(b'HTTP/1.1 200 OK\r\n\r\n')
+            script(c, FIRST % (b'%d' % i * 32, fingerprint[0]))
+        return world.scripted(run)
+
+    peers = [peer(i, s) for i, s in enumerate(scripts)]
+    world.closers.insert(0, ready.set)
+    admin = {'address': '127.0.0.1:%d' % free_ports(1), 'actions_token': 'orders'}
+    lb = world.resumelb({'workers': [w.address for w in workers], 'pool': {'policy': 'adaptive', **more}, 'admin': admin,
+                         'peers': [p.address for p in peers], 'state_dir': str(world.directory / 'state')}, wait=False)
+    lb.admin = admin['address']
+    wait_until(lb.listening, 'the load balancer')
+    fingerprint.append(lb.app()['fingerprint'].encode())
+    ready.set()
+    return lb, peers
+
+
+def repeat(c, line, until):
+    while not until.wait(0.1):
+        c.write(line)
+
+
+def test_a_report_of_one_peer_does_not_keep_that_of_another(world, workers):
+    silent, end = threading.Event(), threading.Event()
+    line = b'{"v":1,"application":"default","in_flight":{"%s":%d}}\n'
+    at = workers[0].address
+
+    def stops_reporting(c, first):
+        c.write(first)
+        repeat(c, line % (at.encode(), 7), silent)
+        repeat(c, b'\n', end)
+
+    def reports(c, first):
+        c.write(first)
+        repeat(c, line % (at.encode(), 1), end)
+
+    world.closers.insert(0, end.set)
+    world.closers.insert(0, silent.set)
+    lb, _ = lying(world, workers, stops_reporting, reports, backlog_max_age='1s')
+    wait_until(lambda: lb.workers()[at]['backlog_others'] == 8, 'both to count')
+    silent.set()
+    wait_until(lambda: lb.workers()[at]['backlog_others'] == 1, 'only the other to count')
+    assert connected(lb) == [True, True]
+
+
+def test_bytes_without_an_end_of_line_do_not_keep_a_stream_open(world, workers):
+    end = threading.Event()
+
+    def endless(c, first):
+        c.write(first)
+        repeat(c, b' ', end)
+
+    world.closers.insert(0, end.set)
+    lb, peers = lying(world, workers, endless)
+    wait_until(lambda: connected(lb) == [True], 'the first line')
+    before = len(peers[0].connections)
+    wait_until(lambda: len(peers[0].connections) > before, 'the stream to be ended, and another')
+
+
+def test_a_peer_that_ends_its_streams_at_once_is_connected_ever_more_slowly(world, workers):
+    at = []
+
+    def ends(c, first):
+        at.append(time.monotonic())
+        c.write(first + b'\n')
+
+    lying(world, workers, ends)
+    wait_until(lambda: len(at) >= 6, 'six streams')
+    # 100, 200, 400, 800 and 1000 ms; the first may have waited for the test, and the connection is made before its time is taken.
+    assert at[5] - at[1] > 2.2
+
+
+def test_records_that_a_peer_sent_of_a_worker_go_with_the_worker(world, workers):
+    at = '10.255.255.1:80'
+    end = [threading.Event() for _ in range(2)]
+
+    def knows(c, first):
+        c.write(first)
+        if end[0].is_set():
+            repeat(c, b'\n', end[1])
+        else:
+            repeat(c, b'{"v":1,"application":"default","worker":"%s"}\n{"v":1,"homes":{"a":[2,1,"new","",0.1]}}\n' % at.encode(), end[0])
+
+    def call(method):
+        return get(lb.admin, '/workers/' + at, host=lb.admin, method=method, headers=[('Authorization', 'Bearer orders')]).status
+
+    for e in end:
+        world.closers.insert(0, e.set)
+    lb, peers = lying(world, workers, knows)
+    assert call('PUT') == 201
+    wait_until(lambda: homes(lb, 'a') == [at], 'the home that the peer reports')
+    end[0].set()
+    wait_until(lambda: connected(lb) == [True] and peers[0].connections[0].ended, 'a stream without it')
+    assert homes(lb, 'a') == [at]
+    assert call('DELETE') == 200
+    wait_until(lambda: at not in lb.workers(), 'the worker to be gone')
+    own = Client(lb.admin)
+    own.send(target='/peers/stream', host=lb.admin)
+    rounds = own.sock.makefile('rb')
+    # Every tenth round removes what is gone.
+    for _ in range(25):
+        line = b'\n'
+        while b'"in_flight"' not in line:
+            line = rounds.readline()
+            assert line
+    assert call('PUT') == 201
+    before = len(peers[0].connections)
+    for c in peers[0].connections:
+        c.reset()
+    wait_until(lambda: len(peers[0].connections) > before and connected(lb) == [True], 'another stream, which publishes all again')
+    assert homes(lb, 'a') == []
+
+
+def test_streams_that_are_not_read_are_bounded_in_number(world, workers):
+    lb, _ = lying(world, workers, lambda c, first: c.write(first))
+    streams = []
+    for _ in range(16):
+        streams.append(Client(lb.admin))
+        streams[-1].send(target='/peers/stream', host=lb.admin)
+        assert streams[-1].sock.recv(15) == b'HTTP/1.1 200 OK'
+    assert [get(lb.admin, '/peers/stream', host=lb.admin).status for _ in range(3)] == [503] * 3
+    assert ask(lb, SITES[0])
+    streams[0].close()
+
+    def accepted():
+        c = Client(lb.admin)
+        c.send(target='/peers/stream', host=lb.admin)
+        return c.sock.recv(15) == b'HTTP/1.1 200 OK'
+    wait_until(accepted, 'its place to be free')
